@@ -1,0 +1,47 @@
+# The same verbs locally and in CI. `make demo` needs nothing but make and a Python of at least 3.11.
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+FITS := import sys; sys.exit(sys.version_info < (3, 11))
+
+.PHONY: setup demo demo-gym test lint format clean
+.DEFAULT_GOAL := setup
+
+setup: $(READY)
+
+$(READY): pyproject.toml
+	@for python in python3 python3.13 python3.12 python3.11 python; do \
+	  if $$python -c '$(FITS)' 2>/dev/null; then found=$$python; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then echo "Rollcall needs Python 3.11 or later; none was found on PATH." >&2; exit 2; fi; \
+	$(BIN)/python -c '$(FITS)' 2>/dev/null || $$found -m venv --clear $(VENV) || \
+	  { echo "$$found cannot make a virtual environment: install its venv package (Debian: python3-venv)." >&2; exit 2; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+# The main job without Gym: a small evaluation with one fault of each kind, then its resume.
+demo: setup
+	$(BIN)/rollcall demo --output .demo
+
+# The same with real NeMo Gym, installed into its own environment below .gym.
+demo-gym: setup
+	$(BIN)/python tests/gym/demo.py
+
+# ROLLCALL_REQUIRE_GYM=1 makes a missing Gym environment a failure and not a skip.
+test: setup
+	$(BIN)/python tests/gym/install.py
+	$(BIN)/python -m pytest -ra
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) .demo .gym dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
