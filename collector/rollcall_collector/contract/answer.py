@@ -1,0 +1,75 @@
+"""What a `/run` answer says by itself, before any inner call is looked at.
+
+A result is one whole JSON object with a finite number as `reward` (an episode's is `result.reward`, which 0.7
+may leave out on purpose: such a result is unscored). Gym's markers are `_ng_failure_class`, at the top or inside
+an episode's `result`, an episode `failure`, and `_ng_no_persist`.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import orjson
+
+EndingWord = Literal["result", "marker", "no_persist", "bad"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an outermost `/run` ended by itself; `problem` says what is wrong with a bad one.
+
+    `own_row` is the failure row that an agent wrote itself, flat, as Gym would put it into the failures file.
+    """
+
+    word: EndingWord
+    answer: dict[str, Any] | None = None
+    problem: str = ""
+    masked: bool = False
+    unscored: bool = False
+    own_row: bool = False
+
+
+def read_run_answer(body: bytes) -> Ending:
+    """Judge the body of a 2xx `/run` answer."""
+    try:
+        answer = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        return Ending("bad", problem=f"the answer is not one whole JSON value: {error}")
+    if not isinstance(answer, dict):
+        return Ending("bad", problem=f"the answer is a JSON {_json_type(answer)}, not an object")
+    if isinstance(answer.get("episode_id"), Mapping) and ("result" in answer or "failure" in answer):
+        return _read_episode(answer)
+    return _read_result(answer, answer)
+
+
+def _read_episode(answer: dict[str, Any]) -> Ending:
+    if answer.get("failure") is not None:
+        return Ending("marker", answer)
+    result = answer.get("result")
+    if not isinstance(result, dict):
+        return Ending("bad", answer, "the episode's result is not an object")
+    if result.get("reward") is None and not _marked(result):
+        return Ending("result", answer, unscored=True)
+    return _read_result(result, answer)
+
+
+def _read_result(result: dict[str, Any], answer: dict[str, Any]) -> Ending:
+    flat = result is answer
+    if result.get("_ng_no_persist"):
+        return Ending("no_persist", answer, own_row=flat)
+    if result.get("_ng_failure_class") is not None:
+        return Ending("marker", answer, own_row=flat)
+    reward = result.get("reward")
+    if isinstance(reward, bool) or not isinstance(reward, int | float) or not math.isfinite(reward):
+        return Ending("bad", answer, "the answer has neither a failure marker nor a finite number as reward")
+    return Ending("result", answer, masked=bool(result.get("mask_sample")))
+
+
+def _marked(result: Mapping[str, Any]) -> bool:
+    return result.get("_ng_failure_class") is not None or bool(result.get("_ng_no_persist"))
+
+
+def _json_type(value: Any) -> str:
+    names = {str: "string", list: "array", bool: "truth value", type(None): "null"}
+    return names.get(type(value), "number")

@@ -1,0 +1,70 @@
+"""The text of a failure: taken out of Gym's wrapping, cleared of what looks like a secret, and cut.
+
+Each of Gym's hops puts the text of the one below into a JSON string that reads `Hit an exception in NAME calling
+an inner server: b'…'` (nemo_gym.server_utils, 0.4.0 to 0.7.0); three hops make it unreadable.
+"""
+
+import ast
+import re
+
+import orjson
+
+from .exchange import EXCERPT_LIMIT
+
+_WRAPPED = re.compile(r"Hit an exception in .{1,300}? calling an inner server: (?P<inner>b(['\"]).*\2)\s*", re.DOTALL)
+_DEEPEST = 16
+
+_SECRETS = (
+    re.compile(r"(?i)\b(bearer|basic)\s+[a-z0-9+/_.=~-]{8,}"),
+    re.compile(r"\b(?:sk|pk|nvapi|hf|ghp|gho|xoxb|AKIA)[-_A-Za-z0-9]{12,}"),
+    re.compile(
+        r"(?i)(?P<name>[\"']?(?:api[_-]?key|authorization|access[_-]?token|secret|password)[\"']?\s*[:=]\s*[\"']?)"
+        r"[^\s\"',}&]{4,}"
+    ),
+)
+
+
+def excerpt(body: bytes) -> str:
+    """The clean text of a failed answer's body, EXCERPT_LIMIT characters at the most."""
+    return clean(unwrap(body.decode("utf-8", "replace")))[:EXCERPT_LIMIT]
+
+
+def unwrap(text: str) -> str:
+    """The innermost text of Gym's nesting; the text itself where it is not nested."""
+    for _ in range(_DEEPEST):
+        inner = _inner(text)
+        if inner is None:
+            break
+        text = inner
+    return text
+
+
+def _inner(text: str) -> str | None:
+    stripped = text.strip()
+    if len(stripped) >= 2 and stripped[0] == stripped[-1] == '"':
+        return _json_string(stripped)
+    wrapped = _WRAPPED.fullmatch(stripped)
+    return _bytes_literal(wrapped["inner"]) if wrapped else None
+
+
+def _json_string(text: str) -> str | None:
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, str) else None
+
+
+def _bytes_literal(text: str) -> str | None:
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else None
+
+
+def clean(text: str) -> str:
+    """The text with what looks like a secret taken out, and without control characters other than line ends."""
+    for pattern in _SECRETS:
+        text = pattern.sub(lambda found: (found.groupdict().get("name") or "") + "[secret]", text)
+    return "".join(char if char.isprintable() or char in "\n\t" else " " for char in text)

@@ -1,0 +1,121 @@
+"""An exchange that did not end well, and the events that tell a dispatch's life.
+
+Events travel from proxies to the collector in the order in which they happened; each is small, frozen and
+carries absolute times (seconds since the epoch). A `Tag` is the durable record of one bad exchange.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+What = Literal["http_status", "unreachable", "timeout", "peer_drop", "body_failure", "invalid_result", "cancelled"]
+Role = Literal[
+    "run",
+    "agent",
+    "model",
+    "judge",
+    "seed_session",
+    "verify",
+    "tool",
+    "aggregate_metrics",
+    "close_session",
+    "other",
+]
+Kind = Literal["agent", "model", "resources", "environment", "unknown"]
+
+EXCERPT_LIMIT = 2000
+"""Characters of a failed answer's body that are kept; the length Gym itself cuts `_ng_failure_response_body` at."""
+
+Text = Annotated[str, Field(max_length=4096)]
+Id = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]*$")]
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """One exchange that did not end well.
+
+    `depth` counts the exchanges above it (an outermost `/run` has 0); `owner_by` says by which way its owner was
+    found, `none` where it has no owner. `message` is Rollcall's own sentence, `excerpt` the server's text.
+    """
+
+    exchange: Id
+    call: Id
+    server: Text
+    kind: Kind
+    role: Role
+    method: Text
+    path: Text
+    what: What
+    started_at: float
+    ended_at: float
+    depth: int
+    owner_by: Text
+    dispatch: Id | None = None
+    status: int | None = None
+    message: Text = ""
+    excerpt: Text = ""
+    event: Literal["tag"] = "tag"
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A call that had failed and was then repeated with success: its tags stay on record and decide nothing."""
+
+    dispatch: Id
+    call: Id
+    ended_at: float
+    event: Literal["recovered"] = "recovered"
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchBegun:
+    """An outermost `/run` of one session has been taken in. `rollout` is Gym's id without the attempt: `3-0`."""
+
+    dispatch: Id
+    session: Id
+    run: Id
+    benchmark: Text
+    rollout: Id
+    server: Text
+    started_at: float
+    agent: Text | None = None
+    environment_server: Text | None = None
+    task_index: int | None = None
+    rollout_index: int | None = None
+    stage_index: int | None = None
+    attempt: int = 0
+    identity: dict[str, Any] = field(default_factory=dict)
+    event: Literal["dispatch_begun"] = "dispatch_begun"
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchEnded:
+    """The outermost `/run` has its answer, or will have none.
+
+    `ending` is what the answer said by itself (see `answer.Ending`); the whole answer comes along in `answer`
+    only where the proxy would withhold it. Exchanges that ended after `answer_began_at` decide nothing.
+    """
+
+    dispatch: Id
+    ending: Literal["result", "marker", "no_persist", "bad"]
+    answer_began_at: float
+    ended_at: float
+    status: int | None = None
+    answer: dict[str, Any] | None = None
+    masked: bool = False
+    unscored: bool = False
+    provisional: bool = False
+    event: Literal["dispatch_ended"] = "dispatch_ended"
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchAbandoned:
+    """The caller of the outermost `/run` left for good: its rollout is missing."""
+
+    dispatch: Id
+    ended_at: float
+    event: Literal["dispatch_abandoned"] = "dispatch_abandoned"
+
+
+Event = Annotated[Tag | Recovered | DispatchBegun | DispatchEnded | DispatchAbandoned, Field(discriminator="event")]

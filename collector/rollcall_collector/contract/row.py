@@ -1,0 +1,88 @@
+"""The row that a failed rollout leaves in `<stem>_failures.jsonl`.
+
+It has Gym's identity and failure keys, and everything of Rollcall's under `_rollcall`. No number or truth value
+stands at the top outside of keys that begin with `_`, since Gym up to 0.6 makes a metric of each.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from .exchange import EXCERPT_LIMIT, DispatchBegun, DispatchEnded, Tag
+from .verdict import Verdict
+
+ROW_VERSION = 1
+
+_CAUSE_KEYS = ("server", "role", "method", "path", "what", "status", "message", "excerpt")
+
+
+def failure_row(
+    begun: DispatchBegun, ended: DispatchEnded, verdict: Verdict, policy: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The row for a failed dispatch; the agent's own row, untouched, where the agent wrote one."""
+    if verdict.by_agent and ended.answer is not None and "episode_id" not in ended.answer:
+        return dict(begun.identity) | ended.answer
+    row = dict(begun.identity) | _gym_keys(ended, verdict)
+    row["_rollcall"] = _own_keys(begun, verdict, policy)
+    return row if ended.answer is None else with_withheld_result(row, ended.answer)
+
+
+def with_withheld_result(row: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    """The row with the answer that it stands for, whole."""
+    kept = row | {"_rollcall": row.get("_rollcall", {}) | {"withheld_result": answer}}
+    if row.get("_ng_failure_class") == "judge_failed" and isinstance(answer.get("response"), dict):
+        # `gym eval reverify --judge-failed-only` (0.5 on) re-judges from the row's own response.
+        kept["response"] = answer["response"]
+    return kept
+
+
+def cause_of(tag: Tag | None) -> dict[str, Any] | None:
+    """A root cause as rows and the API show it."""
+    return None if tag is None else {key: getattr(tag, key) for key in _CAUSE_KEYS}
+
+
+def _gym_keys(ended: DispatchEnded, verdict: Verdict) -> dict[str, Any]:
+    cause = verdict.root_cause
+    status = ended.status if ended.ending == "bad" and ended.status else cause.status if cause else None
+    keys = {
+        "_ng_failure_class": verdict.failure_class,
+        "_ng_failure_type": verdict.failure_type,
+        "_ng_failure_message": describe(cause),
+        "_ng_failure_http_status": status,
+        "_ng_failure_response_body": cause.excerpt[:EXCERPT_LIMIT] if cause and cause.excerpt else None,
+    }
+    failure = (ended.answer or {}).get("failure")
+    if isinstance(failure, Mapping):
+        keys["_ng_failure_message"] = str(failure.get("failure_reason"))[:EXCERPT_LIMIT]
+        if failure.get("terminal"):
+            keys["_ng_failure_terminal"] = True
+    return {key: value for key, value in keys.items() if value is not None}
+
+
+def _own_keys(begun: DispatchBegun, verdict: Verdict, policy: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "version": ROW_VERSION,
+        "run": begun.run,
+        "session": begun.session,
+        "dispatch": begun.dispatch,
+        "class": verdict.failure_class,
+        "kind": verdict.kind,
+        "root_cause": cause_of(verdict.root_cause),
+        "tags": [_tag_keys(tag) for tag in verdict.tags],
+        "policy": dict(policy),
+    } | ({} if begun.stage_index is None else {"stage_index": begun.stage_index})
+
+
+def _tag_keys(tag: Tag) -> dict[str, Any]:
+    return {
+        key: value for key, value in asdict(tag).items() if key not in ("event", "dispatch") and value not in (None, "")
+    }
+
+
+def describe(cause: Tag | None) -> str:
+    """One sentence on a root cause: `model call POST policy_model /v1/responses: http_status 400`."""
+    if cause is None:
+        return "the agent declared a failure"
+    status = "" if cause.status is None else f" {cause.status}"
+    detail = f" ({cause.message})" if cause.message else ""
+    return f"{cause.role} call {cause.method} {cause.server} {cause.path}: {cause.what}{status}{detail}"
