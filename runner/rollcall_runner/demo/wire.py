@@ -33,7 +33,9 @@ class Peers:
         """POST on behalf of the request that is being answered."""
         echoed = {OWNER: request.headers[OWNER]} if OWNER in request.headers else {}
         try:
-            async with self.http.post(self.addresses[server] + path, json=body, headers={**echoed, **(headers or {})}) as answer:
+            async with self.http.post(
+                self.addresses[server] + path, json=body, headers={**echoed, **(headers or {})}
+            ) as answer:
                 text = await answer.text()
                 if not answer.ok:
                     raise PeerError(server, path, answer.status, text)

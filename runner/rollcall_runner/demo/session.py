@@ -1,0 +1,88 @@
+"""What an attached dispatcher tells Rollcall: which run and session this is, what is expected, that it lives."""
+
+import asyncio
+import json
+import os
+import socket
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+from rollcall_runner.demo.files import Output, read_rows
+
+HEADER = "Rollcall-Session"
+HEARTBEAT = 5.0
+
+
+@dataclass(frozen=True)
+class Session:
+    """One dispatcher process of a run, known to Rollcall at `base`."""
+
+    http: aiohttp.ClientSession
+    base: str
+    run: str
+    session: str
+
+    async def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        async with self.http.request(method, f"{self.base}{path}", json=body) as answer:
+            answer.raise_for_status()
+            loaded: dict[str, Any] = await answer.json()
+            return loaded
+
+    async def expect(self, output: Output) -> None:
+        rows = [
+            [row["agent_ref"]["name"], row["_ng_task_index"], row["_ng_rollout_index"], row.get("stage_index")]
+            for row in read_rows(output.inputs)
+        ]
+        body = {"session": self.session, "source": str(output.inputs), "digest": output.digest(), "rollouts": rows}
+        await self.ask("PUT", f"/v1/runs/{self.run}/expected", body)
+
+    async def gate(self) -> dict[str, Any]:
+        return await self.ask("GET", f"/v1/runs/{self.run}/gate")
+
+    async def beat(self, state: str) -> None:
+        await self.ask("POST", f"/v1/sessions/{self.session}/heartbeat", {"state": state})
+
+    async def keep_beating(self) -> None:
+        while True:
+            await asyncio.sleep(HEARTBEAT)
+            with suppress(aiohttp.ClientError):
+                await self.beat("running")
+
+
+@asynccontextmanager
+async def opened(http: aiohttp.ClientSession, base: str, output: Output, *, resume: bool) -> AsyncIterator[Session]:
+    """A session announced, its heartbeat kept up until the block ends."""
+    session = Session(http, base, _run_id(output, resume=resume), uuid.uuid4().hex)
+    about = {
+        "run": session.run,
+        "output": str(output.main),
+        "mode": "resume" if resume else "fresh",
+        "launch": os.environ.get("ROLLCALL_LAUNCH"),
+        "gym": "demo",
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+    }
+    await session.ask("PUT", f"/v1/sessions/{session.session}", about)
+    heartbeat = asyncio.create_task(session.keep_beating(), name="heartbeat")
+    try:
+        yield session
+    finally:
+        heartbeat.cancel()
+        await session.beat("ended")
+
+
+def _run_id(output: Output, *, resume: bool) -> str:
+    """A resume keeps the run's id, a fresh start makes a new one."""
+    path = output.beside("rollcall.json")
+    if resume and path.exists():
+        run: str = json.loads(path.read_text())["run"]
+        return run
+    run = uuid.uuid4().hex
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"run": run}))
+    return run

@@ -1,0 +1,52 @@
+"""`rollcall demo`: the demo evaluation under `rollcall run` with its faults, then its resume without them."""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rollcall_runner.demo.check import differences
+from rollcall_runner.demo.files import Output
+from rollcall_runner.demo.plan import FAULTS, planned_rows
+
+LIMITS = ("--connect-window", "2", "--first-byte-timeout", "1")
+INCOMPLETE = 3
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="rollcall demo", description="A small evaluation with one fault of each kind."
+    )
+    parser.add_argument("--output", type=Path, help="folder for its files (default: a new temporary one)")
+    folder = parser.parse_args(argv).output or Path(tempfile.mkdtemp(prefix="rollcall-demo-"))
+    output = Output(folder.absolute() / "rollouts.jsonl")
+    print(introduction(), flush=True)
+    first = _evaluation(output)
+    wrong = differences(output)
+    print(f"\nEach failure stands in {output.failures}; the resume sends just those again.\n", flush=True)
+    second = _evaluation(output, "--resume")
+    return _conclusion(first, wrong, second)
+
+
+def introduction() -> str:
+    swallowed = sum(fault.swallowed for fault in FAULTS.values())
+    return (
+        f"{len(planned_rows())} rollouts of two benchmarks, {len(FAULTS)} of them meet a fault. "
+        f"Without Rollcall, {swallowed} of those would count as wrong answers (reward 0) because the agent or the "
+        "verifier swallows the failure, and the server that never answers would hold up the run for ever.\n"
+    )
+
+
+def _evaluation(output: Output, *flags: str) -> int:
+    rollcall = [sys.executable, "-m", "rollcall_runner.cli", "run", *LIMITS, "--"]
+    evaluation = [sys.executable, "-m", "rollcall_runner.demo.evaluation", "--output", str(output.main), *flags]
+    print("$ rollcall run " + " ".join([*LIMITS, "-- python", *evaluation[1:]]), flush=True)
+    return subprocess.run([*rollcall, *evaluation], check=False).returncode
+
+
+def _conclusion(first: int, wrong: list[str], second: int) -> int:
+    for text in wrong:
+        print(f"not as planned: {text}", file=sys.stderr)
+    print(f"\nFirst pass: exit status {first} (3 says incomplete). Resume: exit status {second} (0 says complete).")
+    return 0 if (first, wrong, second) == (INCOMPLETE, [], 0) else 1
