@@ -16,8 +16,10 @@ IN_PARALLEL = 8
 class Dispatcher:
     """One collection over the pending rollouts of an output, then one set of metrics a benchmark."""
 
-    def __init__(self, output: Output, addresses: Mapping[str, str], session: Session) -> None:
-        self.output, self.addresses, self.session = output, addresses, session
+    def __init__(
+        self, http: aiohttp.ClientSession, output: Output, addresses: Mapping[str, str], session: Session
+    ) -> None:
+        self.http, self.output, self.addresses, self.session = http, output, addresses, session
         self.slots = asyncio.Semaphore(IN_PARALLEL)
 
     async def collect(self) -> None:
@@ -47,7 +49,7 @@ class Dispatcher:
 
     async def _post(self, agent: str, path: str, body: Row) -> Row:
         headers = {HEADER: self.session.session}
-        async with self.session.http.post(self.addresses[agent] + path, json=body, headers=headers) as answer:
+        async with self.http.post(self.addresses[agent] + path, json=body, headers=headers) as answer:
             answer.raise_for_status()
             loaded: Row = await answer.json()
             return loaded

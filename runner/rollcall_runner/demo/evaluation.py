@@ -7,7 +7,6 @@ dispatches the rollouts, and ends with the gate's exit status.
 import argparse
 import asyncio
 import json
-import os
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Mapping
@@ -15,13 +14,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import yaml
+from rollcall_attach import control
 
 from rollcall_runner.demo.dispatcher import Dispatcher, client
 from rollcall_runner.demo.files import Output
 from rollcall_runner.demo.plan import FAULTY_AGENT, JUDGE_MODEL, POLICY_MODEL, RESOURCES, SPARE_MODEL, planned_rows
-from rollcall_runner.demo.session import opened
+from rollcall_runner.demo.session import ask, opened
 
 
 def configuration(ports: Mapping[str, int]) -> dict[str, Any]:
@@ -47,7 +46,7 @@ def addresses_of(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def started_servers(http: aiohttp.ClientSession, proxy: str, *, sound: bool) -> AsyncIterator[dict[str, str]]:
+async def started_servers(*, sound: bool) -> AsyncIterator[dict[str, str]]:
     """The servers in a process of their own; gives the addresses at which everybody reaches them."""
     flags = ["--sound"] if sound else []
     servers = await asyncio.create_subprocess_exec(
@@ -57,7 +56,7 @@ async def started_servers(http: aiohttp.ClientSession, proxy: str, *, sound: boo
     assert servers.stdout is not None
     try:
         config = configuration(json.loads(await servers.stdout.readline()))
-        addresses = addresses_of(await _registered(http, proxy, config))
+        addresses = addresses_of(await _registered(config))
         servers.stdin.write(json.dumps(addresses).encode() + b"\n")
         await servers.stdout.readline()
         yield addresses
@@ -66,14 +65,14 @@ async def started_servers(http: aiohttp.ClientSession, proxy: str, *, sound: boo
         await servers.wait()
 
 
-async def evaluate(proxy: str, output: Output, *, resume: bool) -> int:
-    async with client() as http, started_servers(http, proxy, sound=resume) as addresses:
+async def evaluate(output: Output, *, resume: bool) -> int:
+    async with client() as http, started_servers(sound=resume) as addresses:
         resume = resume and output.inputs.exists()
         if not resume:
             output.start(planned_rows())
-        async with opened(http, proxy, output, resume=resume) as session:
+        async with opened(output, resume=resume) as session:
             await session.expect(output)
-            dispatcher = Dispatcher(output, addresses, session)
+            dispatcher = Dispatcher(http, output, addresses, session)
             await dispatcher.collect()
             await dispatcher.aggregate()
             status: int = (await session.gate())["exit_status"]
@@ -88,12 +87,10 @@ def _reference(kind: str, name: str) -> dict[str, str]:
     return {"type": kind, "name": name}
 
 
-async def _registered(http: aiohttp.ClientSession, proxy: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    body = {"config": yaml.safe_dump(config), "own": None}
-    async with http.post(f"{proxy}/v1/config", json=body) as answer:
-        answer.raise_for_status()
-        rewritten: dict[str, Any] = yaml.safe_load((await answer.json())["config"])
-        return rewritten
+async def _registered(config: Mapping[str, Any]) -> dict[str, Any]:
+    answer = await ask("POST", "/v1/config", {"config": yaml.safe_dump(config), "own": None})
+    rewritten: dict[str, Any] = yaml.safe_load(answer["config"])
+    return rewritten
 
 
 def main() -> int:
@@ -101,11 +98,12 @@ def main() -> int:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--resume", action="store_true")
     asked = parser.parse_args()
-    proxy = os.environ.get("ROLLCALL_PROXY")
-    if not proxy:
+    if not control.proxy_url():
         parser.error("ROLLCALL_PROXY is not set: start this with `rollcall run`")
-    output = Output(asked.output.absolute())
-    return asyncio.run(evaluate(proxy.rstrip("/"), output, resume=asked.resume))
+    try:
+        return asyncio.run(evaluate(Output(asked.output.absolute()), resume=asked.resume))
+    except control.Failure as failure:
+        control.stop(failure)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-import aiohttp
+from rollcall_attach.control import Failure, call
 
 from rollcall_runner.demo.files import Output, read_rows
 
@@ -20,18 +20,10 @@ HEARTBEAT = 5.0
 
 @dataclass(frozen=True)
 class Session:
-    """One dispatcher process of a run, known to Rollcall at `base`."""
+    """One dispatcher process of a run."""
 
-    http: aiohttp.ClientSession
-    base: str
     run: str
     session: str
-
-    async def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        async with self.http.request(method, f"{self.base}{path}", json=body) as answer:
-            answer.raise_for_status()
-            loaded: dict[str, Any] = await answer.json()
-            return loaded
 
     async def expect(self, output: Output) -> None:
         rows = [
@@ -39,25 +31,30 @@ class Session:
             for row in read_rows(output.inputs)
         ]
         body = {"session": self.session, "source": str(output.inputs), "digest": output.digest(), "rollouts": rows}
-        await self.ask("PUT", f"/v1/runs/{self.run}/expected", body)
+        await ask("PUT", f"/v1/runs/{self.run}/expected", body)
 
     async def gate(self) -> dict[str, Any]:
-        return await self.ask("GET", f"/v1/runs/{self.run}/gate")
+        return await ask("GET", f"/v1/runs/{self.run}/gate")
 
     async def beat(self, state: str) -> None:
-        await self.ask("POST", f"/v1/sessions/{self.session}/heartbeat", {"state": state})
+        await ask("POST", f"/v1/sessions/{self.session}/heartbeat", {"state": state})
 
     async def keep_beating(self) -> None:
         while True:
             await asyncio.sleep(HEARTBEAT)
-            with suppress(aiohttp.ClientError):
+            with suppress(Failure):
                 await self.beat("running")
 
 
+async def ask(method: str, path: str, body: Any = None) -> dict[str, Any]:
+    """One call to the proxy at ROLLCALL_PROXY; the attach's client blocks."""
+    return await asyncio.to_thread(call, method, path, body)
+
+
 @asynccontextmanager
-async def opened(http: aiohttp.ClientSession, base: str, output: Output, *, resume: bool) -> AsyncIterator[Session]:
+async def opened(output: Output, *, resume: bool) -> AsyncIterator[Session]:
     """A session announced, its heartbeat kept up until the block ends."""
-    session = Session(http, base, _run_id(output, resume=resume), uuid.uuid4().hex)
+    session = Session(_run_id(output, resume=resume), uuid.uuid4().hex)
     about = {
         "run": session.run,
         "output": str(output.main),
@@ -67,7 +64,7 @@ async def opened(http: aiohttp.ClientSession, base: str, output: Output, *, resu
         "pid": os.getpid(),
         "host": socket.gethostname(),
     }
-    await session.ask("PUT", f"/v1/sessions/{session.session}", about)
+    await ask("PUT", f"/v1/sessions/{session.session}", about)
     heartbeat = asyncio.create_task(session.keep_beating(), name="heartbeat")
     try:
         yield session
