@@ -1,7 +1,7 @@
 """The demo evaluation, to be run under Rollcall: `rollcall run -- python -m rollcall_runner.demo.evaluation`.
 
 Stands where `gym eval run` stands: starts the servers, has their addresses replaced by Rollcall's listeners,
-dispatches the rollouts, and ends with the gate's exit status.
+collects the rollouts with the attach fitted as it fits Gym, and so ends with the gate's exit status.
 """
 
 import argparse
@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from rollcall_attach import control
+from rollcall_attach import control, dispatcher, ending
 
-from rollcall_runner.demo.dispatcher import Dispatcher, client
-from rollcall_runner.demo.files import Output
-from rollcall_runner.demo.plan import FAULTY_AGENT, JUDGE_MODEL, POLICY_MODEL, RESOURCES, SPARE_MODEL, planned_rows
-from rollcall_runner.demo.session import ask, opened
+from rollcall_runner.demo import collection
+from rollcall_runner.demo.collection import RolloutCollectionConfig, RolloutCollectionHelper
+from rollcall_runner.demo.plan import FAULTY_AGENT, JUDGE_MODEL, POLICY_MODEL, RESOURCES, SPARE_MODEL
+from rollcall_runner.demo.wire import client
 
 
 def configuration(ports: Mapping[str, int]) -> dict[str, Any]:
@@ -65,18 +65,17 @@ async def started_servers(*, sound: bool) -> AsyncIterator[dict[str, str]]:
         await servers.wait()
 
 
-async def evaluate(output: Output, *, resume: bool) -> int:
-    async with client() as http, started_servers(sound=resume) as addresses:
-        resume = resume and output.inputs.exists()
-        if not resume:
-            output.start(planned_rows())
-        async with opened(output, resume=resume) as session:
-            await session.expect(output)
-            dispatcher = Dispatcher(http, output, addresses, session)
-            await dispatcher.collect()
-            await dispatcher.aggregate()
-            status: int = (await session.gate())["exit_status"]
-            return status
+async def evaluate(config: RolloutCollectionConfig) -> None:
+    async with client() as http, started_servers(sound=config.resume_from_cache) as addresses:
+        await RolloutCollectionHelper(http, addresses).run_from_config(config)
+
+
+def collect_rollouts(config: RolloutCollectionConfig) -> None:
+    """The command; once the attach has wrapped it, it exits with the gate's status unless all is complete."""
+    asyncio.run(evaluate(config))
+
+
+e2e_rollout_collection = collect_rollouts  # Gym has a second command, which the attach wraps as well
 
 
 def _settings(port: int, **references: Any) -> dict[str, Any]:
@@ -88,23 +87,26 @@ def _reference(kind: str, name: str) -> dict[str, str]:
 
 
 async def _registered(config: Mapping[str, Any]) -> dict[str, Any]:
-    answer = await ask("POST", "/v1/config", {"config": yaml.safe_dump(config), "own": None})
+    body = {"config": yaml.safe_dump(config), "own": None}
+    answer = await asyncio.to_thread(control.call, "POST", "/v1/config", body)
     rewritten: dict[str, Any] = yaml.safe_load(answer["config"])
     return rewritten
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m rollcall_runner.demo.evaluation")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--resume", action="store_true")
     asked = parser.parse_args()
     if not control.proxy_url():
         parser.error("ROLLCALL_PROXY is not set: start this with `rollcall run`")
+    dispatcher.install(collection)
+    ending.install(sys.modules[__name__])
     try:
-        return asyncio.run(evaluate(Output(asked.output.absolute()), resume=asked.resume))
+        collect_rollouts(RolloutCollectionConfig(asked.output.absolute(), asked.resume))
     except control.Failure as failure:
         control.stop(failure)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

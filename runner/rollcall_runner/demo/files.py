@@ -1,12 +1,13 @@
 """The output files of an evaluation, named and filled as Gym's dispatcher does it."""
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from rollcall_attach import files
 
 Row = dict[str, Any]
 IDENTITY = ("_ng_task_index", "_ng_rollout_index", "agent_ref")
@@ -27,26 +28,23 @@ class Output:
 
     main: Path
 
-    def beside(self, suffix: str) -> Path:
-        return self.main.with_name(f"{self.main.stem}_{suffix}")
-
     @property
     def inputs(self) -> Path:
-        return self.beside("materialized_inputs.jsonl")
+        return files.beside(self.main, "_materialized_inputs.jsonl")
 
     @property
     def failures(self) -> Path:
-        return self.beside("failures.jsonl")
+        return files.beside(self.main, "_failures.jsonl")
 
     @property
     def metrics(self) -> Path:
-        return self.beside("aggregate_metrics.json")
+        return files.beside(self.main, "_aggregate_metrics.json")
 
     def start(self, rows: Iterable[Row]) -> None:
-        """A fresh start: the inputs written, what an earlier run left removed."""
+        """A fresh start: the inputs written, the results of an earlier run removed."""
         self.main.parent.mkdir(parents=True, exist_ok=True)
-        for path in (self.main, self.failures, self.metrics):
-            path.unlink(missing_ok=True)
+        for path in (self.main, self.failures):
+            path.write_text("")
         self.inputs.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     def pending(self) -> list[Row]:
@@ -64,10 +62,10 @@ class Output:
         with path.open("a") as out:
             out.write(json.dumps({**result, **{key: row[key] for key in IDENTITY}}) + "\n")
 
-    def scored(self, agent: str) -> list[Row]:
-        """The successful rows of a benchmark without their heavy fields: the body of `/aggregate_metrics`."""
-        rows = (row for row in read_rows(self.main) if row["agent_ref"]["name"] == agent)
-        return [{key: value for key, value in row.items() if key not in HEAVY} for row in rows]
-
-    def digest(self) -> str:
-        return f"sha256:{hashlib.sha256(self.inputs.read_bytes()).hexdigest()}"
+    def scored(self) -> dict[str, list[Row]]:
+        """For each benchmark its successful rows without their heavy fields: the body of `/aggregate_metrics`."""
+        scored: dict[str, list[Row]] = {}
+        for row in sorted(read_rows(self.main), key=identity):
+            light = {key: value for key, value in row.items() if key not in HEAVY}
+            scored.setdefault(row["agent_ref"]["name"], []).append(light)
+        return scored

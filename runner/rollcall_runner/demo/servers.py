@@ -11,14 +11,13 @@ import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
-import aiohttp
 from aiohttp import web
 
 from rollcall_runner.demo.agent import Agent
 from rollcall_runner.demo.model import judge_app, model_app
 from rollcall_runner.demo.plan import FAULTY_AGENT, JUDGE_MODEL, POLICY_MODEL, RESOURCES, SOUND_AGENT, SPARE_MODEL
 from rollcall_runner.demo.resources import Resources
-from rollcall_runner.demo.wire import Peers
+from rollcall_runner.demo.wire import Peers, client
 
 NAMES = (*RESOURCES, *RESOURCES.values(), POLICY_MODEL, SPARE_MODEL, JUDGE_MODEL)
 
@@ -44,9 +43,7 @@ def _bound() -> socket.socket:
 
 async def _serve(sockets: Mapping[str, socket.socket], addresses: Mapping[str, str], *, sound: bool) -> None:
     async with AsyncExitStack() as stack:
-        unlimited = aiohttp.TCPConnector(limit=0)
-        client = aiohttp.ClientSession(connector=unlimited, timeout=aiohttp.ClientTimeout(total=None))
-        peers = Peers(addresses, await stack.enter_async_context(client))
+        peers = Peers(addresses, await stack.enter_async_context(client()))
         for name, app in applications(peers, sound=sound).items():
             runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
             await runner.setup()

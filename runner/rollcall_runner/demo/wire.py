@@ -6,8 +6,8 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
+from rollcall_attach.owner import OWNER_FIELD
 
-OWNER = "Rollcall-Owner"
 Json = dict[str, Any]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -22,7 +22,7 @@ class PeerError(Exception):
 
 @dataclass(frozen=True)
 class Peers:
-    """The other servers' addresses, and one client without limits of its own, as Gym's is."""
+    """The other servers' addresses, and one client for all calls to them."""
 
     addresses: Mapping[str, str]
     http: aiohttp.ClientSession
@@ -31,7 +31,7 @@ class Peers:
         self, request: web.Request, server: str, path: str, body: Json, headers: Mapping[str, str] | None = None
     ) -> Json:
         """POST on behalf of the request that is being answered."""
-        echoed = {OWNER: request.headers[OWNER]} if OWNER in request.headers else {}
+        echoed = {OWNER_FIELD: owner} if (owner := request.headers.get(OWNER_FIELD)) else {}
         try:
             async with self.http.post(
                 self.addresses[server] + path, json=body, headers={**echoed, **(headers or {})}
@@ -43,6 +43,11 @@ class Peers:
                 return loaded
         except aiohttp.ClientError as error:
             raise PeerError(server, path, None, repr(error)) from error
+
+
+def client() -> aiohttp.ClientSession:
+    """A client without limits of its own, as Gym's is."""
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=None))
 
 
 def fault_of(body: Json) -> str | None:
