@@ -9,40 +9,17 @@ import asyncio
 import json
 import sys
 from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import yaml
 from rollcall_attach import control, dispatcher, ending
 
 from rollcall_runner.demo import collection
 from rollcall_runner.demo.collection import RolloutCollectionConfig, RolloutCollectionHelper
-from rollcall_runner.demo.plan import FAULTY_AGENT, JUDGE_MODEL, POLICY_MODEL, RESOURCES, SPARE_MODEL
+from rollcall_runner.demo.configuration import Config, addresses_of, configuration
 from rollcall_runner.demo.wire import client
-
-
-def configuration(ports: Mapping[str, int]) -> dict[str, Any]:
-    """The resolved configuration in Gym's shape: name -> kind -> implementation -> settings."""
-    config: dict[str, Any] = {}
-    for model in (POLICY_MODEL, SPARE_MODEL, JUDGE_MODEL):
-        config[model] = {"responses_api_models": {"demo_model": _settings(ports[model])}}
-    for agent, resources in RESOURCES.items():
-        judge = {"judge_model_server": _reference("responses_api_models", JUDGE_MODEL)}
-        extra = judge if agent == FAULTY_AGENT else {}
-        config[resources] = {"resources_servers": {resources: _settings(ports[resources], **extra)}}
-        references = {"resources_server": _reference("resources_servers", resources)}
-        references["model_server"] = _reference("responses_api_models", POLICY_MODEL)
-        if agent == FAULTY_AGENT:
-            references["spare_model_server"] = _reference("responses_api_models", SPARE_MODEL)
-        config[agent] = {"responses_api_agents": {"simple_agent": _settings(ports[agent], **references)}}
-    return config
-
-
-def addresses_of(config: Mapping[str, Any]) -> dict[str, str]:
-    servers = {name: next(iter(next(iter(kinds.values())).values())) for name, kinds in config.items()}
-    return {name: f"http://{server['host']}:{server['port']}" for name, server in servers.items()}
 
 
 @asynccontextmanager
@@ -78,18 +55,10 @@ def collect_rollouts(config: RolloutCollectionConfig) -> None:
 e2e_rollout_collection = collect_rollouts  # Gym has a second command, which the attach wraps as well
 
 
-def _settings(port: int, **references: Any) -> dict[str, Any]:
-    return {"entrypoint": "app.py", "host": "127.0.0.1", "port": port, **references}
-
-
-def _reference(kind: str, name: str) -> dict[str, str]:
-    return {"type": kind, "name": name}
-
-
-async def _registered(config: Mapping[str, Any]) -> dict[str, Any]:
+async def _registered(config: Config) -> Config:
     body = {"config": yaml.safe_dump(config), "own": None}
     answer = await asyncio.to_thread(control.call, "POST", "/v1/config", body)
-    rewritten: dict[str, Any] = yaml.safe_load(answer["config"])
+    rewritten: Config = yaml.safe_load(answer["config"])
     return rewritten
 
 

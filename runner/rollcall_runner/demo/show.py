@@ -10,7 +10,7 @@ from rollcall_runner.demo.check import differences
 from rollcall_runner.demo.files import Output
 from rollcall_runner.demo.plan import FAULTS, planned_rows
 
-LIMITS = ("--connect-window", "2", "--first-byte-timeout", "1")
+LIMITS = ("--connect-window", "2", "--first-byte-timeout", "2")
 INCOMPLETE = 3
 
 
