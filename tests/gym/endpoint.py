@@ -1,0 +1,163 @@
+"""A model behind the OpenAI Responses API that fails on demand: `python tests/gym/endpoint.py [--port 0]`.
+
+A conversation takes two calls: the *opening* is answered with a call of the tool `get_weather`, the *final* one,
+which brings the tool's output, with a message. The tool call's id numbers the conversation, so the log can say
+which calls belong together although repeats of a task send equal bodies.
+
+`POST /control` replaces the fault plan and empties the log; `GET /control` answers the log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+MESSAGE = "the endpoint refuses this call on purpose"
+
+
+@dataclass
+class Plan:
+    """Which calls go wrong, and how. `every` counts only the calls that match `turn` and `containing`."""
+
+    every: int = 0
+    turn: str = ""
+    containing: str = ""
+    action: str = "refuse"
+    slow_ms: int = 0
+    together: int = 0
+
+
+@dataclass
+class Call:
+    """One call as the endpoint saw it."""
+
+    conversation: int
+    turn: str
+    status: int = 0
+
+
+@dataclass
+class Endpoint:
+    plan: Plan = field(default_factory=Plan)
+    calls: list[Call] = field(default_factory=list)
+    matched: int = 0
+    waiting: int = 0
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    def reset(self, plan: Plan) -> None:
+        self.gate.set()
+        self.plan, self.calls, self.matched, self.waiting = plan, [], 0, 0
+        self.gate = asyncio.Event()
+
+    async def respond(self, request: web.Request) -> web.Response:
+        text = await request.text()
+        call = self.admit(json.loads(text))
+        if self.fails(call, text):
+            return await self.fail(call)
+        await self.delay()
+        call.status = 200
+        return web.json_response(answer(call))
+
+    async def fail(self, call: Call) -> web.Response:
+        """At once, so that under a plan with `slow_ms` the failures are over before the first success."""
+        if self.plan.action == "hang":
+            await asyncio.Event().wait()
+        call.status = 400
+        return web.json_response({"error": {"message": MESSAGE, "type": "invalid_request_error"}}, status=400)
+
+    def admit(self, body: dict[str, Any]) -> Call:
+        number = conversation_of(body)
+        call = Call(number or next(self.numbers), "final" if number else "opening")
+        self.calls.append(call)
+        return call
+
+    def fails(self, call: Call, text: str) -> bool:
+        plan = self.plan
+        if not plan.every or plan.turn not in ("", call.turn) or plan.containing not in text:
+            return False
+        self.matched += 1
+        return self.matched % plan.every == 0
+
+    async def delay(self) -> None:
+        """Holds each call for `slow_ms`, and the first `together` of them until so many wait at once."""
+        await asyncio.sleep(self.plan.slow_ms / 1_000)
+        self.waiting += 1
+        if self.waiting >= self.plan.together:
+            self.gate.set()
+        await self.gate.wait()
+
+    async def control(self, request: web.Request) -> web.Response:
+        if request.method == "POST":
+            self.reset(Plan(**await request.json()))
+        return web.json_response({"plan": asdict(self.plan), "calls": [asdict(call) for call in self.calls]})
+
+
+def conversation_of(body: dict[str, Any]) -> int:
+    """The number of the conversation that a final call continues, or 0 for an opening one."""
+    items = body["input"] if isinstance(body["input"], list) else []
+    outputs = [item for item in items if item.get("type") == "function_call_output"]
+    return int(outputs[-1]["call_id"].removeprefix("call_")) if outputs else 0
+
+
+def answer(call: Call) -> dict[str, Any]:
+    output = tool_call(call) if call.turn == "opening" else message(call)
+    return {
+        "id": f"resp_{call.conversation}_{call.turn}",
+        "created_at": 1_700_000_000,
+        "model": "m",
+        "object": "response",
+        "output": [output],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": {
+            "input_tokens": 10,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": 5,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": 15,
+        },
+    }
+
+
+def tool_call(call: Call) -> dict[str, Any]:
+    return {
+        "type": "function_call",
+        "id": f"fc_{call.conversation}",
+        "call_id": f"call_{call.conversation}",
+        "name": "get_weather",
+        "arguments": json.dumps({"city": "San Francisco"}),
+        "status": "completed",
+    }
+
+
+def message(call: Call) -> dict[str, Any]:
+    text = {"type": "output_text", "text": "It is cold.", "annotations": []}
+    identity = {"id": f"msg_{call.conversation}", "role": "assistant", "status": "completed"}
+    return {"type": "message", **identity, "content": [text]}
+
+
+async def serve(port: int) -> None:
+    endpoint = Endpoint()
+    app = web.Application(client_max_size=64 * 1024 * 1024)
+    app.router.add_post("/v1/responses", endpoint.respond)
+    app.router.add_route("*", "/control", endpoint.control)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", port, backlog=2_048)
+    await site.start()
+    print(f"endpoint listening on http://127.0.0.1:{runner.addresses[0][1]}", flush=True)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--port", type=int, default=0)
+    asyncio.run(serve(parser.parse_args().port))

@@ -1,0 +1,55 @@
+"""The laboratory itself: the endpoint's fault plans, the accounting, and what the installer says."""
+
+from __future__ import annotations
+
+import urllib.error
+from collections.abc import Iterator
+from pathlib import Path
+
+import install
+import pytest
+from gymlab import http, model
+from gymlab.model import ONE_IN_FOUR, Model
+from gymlab.watch import imbalance
+
+
+@pytest.fixture
+def endpoint(tmp_path: Path) -> Iterator[Model]:
+    started = model.start(tmp_path)
+    yield started
+    started.process.end()
+
+
+def converse(endpoint: Model) -> str:
+    """The type of what the model answers in the end, or `refused`."""
+    url = f"{endpoint.url}/v1/responses"
+    try:
+        call = http.post(url, {"input": "how is the weather?"})["output"][0]
+        output = {"type": "function_call_output", "call_id": call["call_id"], "output": "cold"}
+        return str(http.post(url, {"input": [output]})["output"][0]["type"])
+    except urllib.error.HTTPError as error:
+        return "refused" if error.code == 400 else str(error.code)
+
+
+def test_a_conversation_takes_an_opening_call_and_a_final_one(endpoint: Model) -> None:
+    assert [converse(endpoint), converse(endpoint)] == ["message", "message"]
+    assert [call["turn"] for call in endpoint.calls()] == ["opening", "final"] * 2
+    assert endpoint.conversations() == 2
+
+
+def test_one_conversation_in_four_is_refused_until_the_plan_is_replaced(endpoint: Model) -> None:
+    endpoint.plan(**ONE_IN_FOUR)
+    assert [converse(endpoint) for _ in range(8)].count("refused") == endpoint.refused() == 2
+    endpoint.plan()
+    assert (endpoint.calls(), converse(endpoint)) == ([], "message")
+
+
+def test_an_imbalance_is_said_with_its_counts() -> None:
+    counts = {"expected": 3, "succeeded": 1, "failed": 1, "omitted": 0, "running": 0, "missing": 1}
+    assert imbalance(counts) == ""
+    assert imbalance(counts | {"missing": 0}).startswith("2 counted")
+
+
+def test_the_installer_says_which_python_is_lacking() -> None:
+    with pytest.raises(install.InstallError, match=r"Gym 0\.7\.0 needs Python 3\.99"):
+        install.find_python("3.99", "0.7.0")
