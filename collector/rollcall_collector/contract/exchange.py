@@ -105,7 +105,6 @@ class DispatchEnded:
     answer: dict[str, Any] | None = None
     masked: bool = False
     unscored: bool = False
-    provisional: bool = False
     event: Literal["dispatch_ended"] = "dispatch_ended"
 
 

@@ -1,0 +1,251 @@
+"""The collector's HTTP service: events in, verdicts and the state of runs out."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import orjson
+from aiohttp import web
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy.exc import SQLAlchemyError
+
+from .contract.exchange import Event, Id, Text
+from .contract.policy import POLICY
+from .serving import Problem, bind, json_response, problems, read_json, url_of
+from .settings import CollectorSettings, split_address
+from .status_text import status_text
+from .store import Reader, StoreBusyError, Writer, open_database
+from .store.reading import UnknownRunError
+from .store.writing import Session, UnknownSessionError, apply_events, heartbeat, note_asked, put_expected, put_session
+
+Result = TypeVar("Result")
+
+BODY_LIMIT = 512 * 1024 * 1024
+"""Bytes of a request's body that are read: the rollouts of a run come in one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Events of one sender, numbered from `first` on in the order in which they happened."""
+
+    sender: Id
+    first: int
+    events: Sequence[Event]
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The rollouts of a run: (benchmark, task index, rollout index, stage index or null)."""
+
+    session: Id
+    source: Text
+    digest: Text
+    rollouts: list[tuple[Text, int, int, int | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """A sign of life of a session: `running`, or `ended`."""
+
+    state: str
+
+
+_BATCH = TypeAdapter(Batch)
+_EXPECTED = TypeAdapter(Expected)
+_HEARTBEAT = TypeAdapter(Heartbeat)
+_SESSION = TypeAdapter(Session)
+
+
+class Collector:
+    """The routes; each reads its request, asks the store, and shapes the answer."""
+
+    def __init__(self, writer: Writer, reader: Reader) -> None:
+        self._writer, self._reader = writer, reader
+
+    def app(self) -> web.Application:
+        """The aiohttp application."""
+        app = web.Application(middlewares=[problems], client_max_size=BODY_LIMIT)
+        app.router.add_get("/", self.overview)
+        app.router.add_get("/healthz", self.healthz)
+        app.router.add_get("/readyz", self.readyz)
+        app.router.add_post("/v1/events", self.events)
+        app.router.add_put("/v1/sessions/{session}", self.put_session)
+        app.router.add_get("/v1/sessions/{session}", self.session)
+        app.router.add_post("/v1/sessions/{session}/heartbeat", self.heartbeat)
+        app.router.add_get("/v1/runs", self.runs)
+        app.router.add_get("/v1/runs/{run}", self.status)
+        app.router.add_put("/v1/runs/{run}/expected", self.put_expected)
+        app.router.add_get("/v1/runs/{run}/gate", self.gate)
+        app.router.add_post("/v1/runs/{run}/gate", self.ask_gate)
+        app.router.add_get("/v1/runs/{run}/rollouts", self.rollouts)
+        app.router.add_get("/v1/runs/{run}/rollouts/{rollout}", self.rollout)
+        app.router.add_get("/v1/runs/{run}/failures.jsonl", self.failures)
+        return app
+
+    async def overview(self, request: web.Request) -> web.Response:
+        """The latest run: JSON when asked for, else text for people."""
+        wants_json = "application/json" in request.headers.get("Accept", "")
+        try:
+            status = await self._read(self._reader.status, "latest", time.time())
+        except Problem:
+            empty = "No run has been seen yet. Start one with: rollcall run -- gym eval run …\n"
+            return json_response({"runs": []}) if wants_json else web.Response(text=empty)
+        return json_response(status) if wants_json else web.Response(text=status_text(status))
+
+    async def healthz(self, _: web.Request) -> web.Response:
+        """The process lives."""
+        return json_response({"status": "ok"})
+
+    async def readyz(self, _: web.Request) -> web.Response:
+        """The database can be read, and the last write to it went well."""
+        if self._writer.trouble:
+            raise Problem(503, "the database cannot be written", self._writer.trouble)
+        await self._read(self._reader.ping)
+        return json_response({"status": "ready"})
+
+    async def events(self, request: web.Request) -> web.Response:
+        """Take in a batch of a proxy's events; answered once they are committed."""
+        batch = await _parsed(_BATCH, request)
+        job = partial(apply_events, sender=batch.sender, first=batch.first, events=batch.events, policy=POLICY)
+        return json_response({"rulings": await self._write(job)})
+
+    async def put_session(self, request: web.Request) -> web.Response:
+        """A dispatcher has started."""
+        body = await read_json(request)
+        if not isinstance(body, dict):
+            raise Problem(400, "the body is not a JSON object", "send the session's fields")
+        name = {"session": request.match_info["session"]}
+        session = _validated(_SESSION, body | name)
+        await self._write(partial(put_session, session=session, now=time.time()))
+        return json_response({"session": session.session, "run": session.run})
+
+    async def session(self, request: web.Request) -> web.Response:
+        """Which run a session belongs to."""
+        session = request.match_info["session"]
+        return json_response({"session": session, "run": await self._read(self._reader.run_of, session)})
+
+    async def heartbeat(self, request: web.Request) -> web.Response:
+        """A dispatcher lives, or has ended."""
+        beat = await _parsed(_HEARTBEAT, request)
+        if beat.state not in ("running", "ended"):
+            raise Problem(400, "wrong state", f"state is {beat.state!r}; send running or ended")
+        session, ended = request.match_info["session"], beat.state == "ended"
+        await self._write(partial(heartbeat, session=session, ended=ended, now=time.time()))
+        return json_response({})
+
+    async def put_expected(self, request: web.Request) -> web.Response:
+        """The rollouts of the materialized inputs."""
+        body = await _parsed(_EXPECTED, request)
+        job = partial(
+            put_expected,
+            run=request.match_info["run"],
+            source=body.source,
+            digest=body.digest,
+            expected=body.rollouts,
+            now=time.time(),
+        )
+        return json_response({"expected": await self._write(job)})
+
+    async def runs(self, request: web.Request) -> web.Response:
+        """The newest runs first."""
+        found = await self._read(self._reader.runs, time.time(), request.query.get("launch"))
+        return json_response({"runs": found})
+
+    async def status(self, request: web.Request) -> web.Response:
+        """The status of a run, as text where that is asked for."""
+        status = await self._read(self._reader.status, request.match_info["run"], time.time())
+        if "text/plain" in request.headers.get("Accept", ""):
+            return web.Response(text=status_text(status))
+        return json_response(status)
+
+    async def gate(self, request: web.Request) -> web.Response:
+        """Which benchmarks' metrics are released."""
+        run, server = request.match_info["run"], request.query.get("server")
+        return json_response(await self._read(self._reader.gate, run, time.time(), server))
+
+    async def ask_gate(self, request: web.Request) -> web.Response:
+        """The same, asked by a dispatcher that dispatches nothing more: what was seen is all there is."""
+        await self._write(partial(note_asked, run=request.match_info["run"], now=time.time()))
+        return await self.gate(request)
+
+    async def rollouts(self, request: web.Request) -> web.Response:
+        """Rollouts of a run, by state and benchmark where named."""
+        query = request.query
+        limit, after = _number(query, "limit", 1000, 10_000), _number(query, "after", 0, 10**9)
+        run, state, benchmark = request.match_info["run"], query.get("state"), query.get("benchmark")
+        if state not in (None, "succeeded", "failed", "omitted", "running", "missing"):
+            raise Problem(400, "unknown state", f"{state!r}; one of succeeded, failed, omitted, running, missing")
+        found = await self._read(self._reader.rollouts, run, state, benchmark, limit, after, time.time())
+        return json_response({"rollouts": found})
+
+    async def rollout(self, request: web.Request) -> web.Response:
+        """One rollout with its dispatches and their tags."""
+        run, rollout = request.match_info["run"], request.match_info["rollout"]
+        benchmark = request.query.get("benchmark")
+        return json_response(await self._read(self._reader.rollout, run, rollout, time.time(), benchmark))
+
+    async def failures(self, request: web.Request) -> web.StreamResponse:
+        """The failure rows of a run, one JSON object a line."""
+        rows = await self._read(lambda: list(self._reader.failures(request.match_info["run"])))
+        body = b"".join(orjson.dumps(row) + b"\n" for row in rows)
+        return web.Response(body=body, content_type="application/jsonl")
+
+    async def _write(self, job: Callable[[Any], Result]) -> Result:
+        try:
+            return await self._writer.submit(job)
+        except StoreBusyError as error:
+            raise Problem(503, "the store is busy", str(error), {"Retry-After": "1"}) from error
+        except UnknownSessionError as error:
+            raise Problem(404, "unknown session", f"no session {error}; put it first") from error
+        except SQLAlchemyError as error:
+            raise Problem(503, "the database cannot be written", str(error)) from error
+
+    async def _read(self, read: Callable[..., Result], *arguments: Any) -> Result:
+        try:
+            return await asyncio.to_thread(read, *arguments)
+        except UnknownRunError as error:
+            raise Problem(404, "not found", str(error)) from error
+        except SQLAlchemyError as error:
+            raise Problem(503, "the database cannot be read", str(error)) from error
+
+
+async def _parsed(adapter: TypeAdapter[Result], request: web.Request) -> Result:
+    return _validated(adapter, await read_json(request))
+
+
+def _validated(adapter: TypeAdapter[Result], value: Any) -> Result:
+    try:
+        return adapter.validate_python(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise Problem(400, "a field is wrong", f"{where}: {first['msg']} (got {first['input']!r})"[:500]) from error
+
+
+def _number(query: Any, name: str, default: int, highest: int) -> int:
+    text = query.get(name, str(default))
+    if not text.isdigit() or int(text) > highest:
+        raise Problem(400, "wrong number", f"{name}={text!r}; send a number from 0 to {highest}")
+    return int(text)
+
+
+@asynccontextmanager
+async def serving(settings: CollectorSettings) -> AsyncIterator[str]:
+    """Run a collector; yields its URL. Raises DatabaseError and OSError at the start."""
+    engine = open_database(settings.database)
+    writer = Writer(engine, settings.queue_limit)
+    collector = Collector(writer, Reader(engine, POLICY))
+    runner = web.AppRunner(collector.app(), access_log=None, shutdown_timeout=5)
+    bound = bind(*split_address(settings.listen))
+    await runner.setup()
+    try:
+        await web.SockSite(runner, bound).start()
+        yield url_of(bound)
+    finally:
+        await runner.cleanup()
+        await asyncio.to_thread(writer.close)
+        engine.dispose()

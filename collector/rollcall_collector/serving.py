@@ -1,0 +1,94 @@
+"""What both services share: binding a listener, errors as problems, and running until told to stop."""
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Problem(Exception):
+    """An answer of RFC 9457: a status, a title and what to do about it."""
+
+    def __init__(self, status: int, title: str, detail: str = "", headers: dict[str, str] | None = None) -> None:
+        super().__init__(detail or title)
+        self.status, self.title, self.detail, self.headers = status, title, detail, headers
+
+    def response(self) -> web.Response:
+        """The problem as `application/problem+json`."""
+        body = {"type": "about:blank", "title": self.title, "status": self.status, "detail": self.detail}
+        return web.Response(
+            body=orjson.dumps(body),
+            status=self.status,
+            content_type="application/problem+json",
+            headers=self.headers,
+        )
+
+
+def json_response(value: Any, status: int = 200) -> web.Response:
+    """A JSON answer."""
+    return web.Response(body=orjson.dumps(value), status=status, content_type="application/json")
+
+
+async def read_json(request: web.Request) -> Any:
+    """The request's JSON body. Raises Problem 400."""
+    try:
+        return orjson.loads(await request.read())
+    except orjson.JSONDecodeError as error:
+        raise Problem(400, "the body is not JSON", f"{error}; send one JSON value") from error
+
+
+@web.middleware
+async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turns what a handler raises into a problem: the one table from error to answer."""
+    try:
+        return await handler(request)
+    except Problem as problem:
+        return problem.response()
+    except web.HTTPException as error:
+        detail = f"{request.method} {request.path}"
+        return Problem(error.status, error.reason, detail, _allow(error)).response()
+    except Exception:
+        log.exception("%s %s failed", request.method, request.path)
+        return Problem(500, "an error of Rollcall's own", "see the service's log").response()
+
+
+def _allow(error: web.HTTPException) -> dict[str, str] | None:
+    allow = error.headers.get("Allow")
+    return {"Allow": allow} if allow else None
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A bound TCP socket; port 0 takes any free one. Raises OSError that names the address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return bound
+
+
+def url_of(bound: socket.socket, host: str | None = None) -> str:
+    """`http://HOST:PORT` of a bound socket, under another host name where one is given."""
+    name, port = bound.getsockname()[:2]
+    shown = host or name
+    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
+
+
+async def until_stopped() -> None:
+    """Wait for SIGINT or SIGTERM."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    await stop.wait()

@@ -1,0 +1,17 @@
+"""What the collector keeps, and its promises.
+
+1. What `Writer.submit` has returned is committed: it survives a crash of the process and, with SQLite's
+   synchronous=FULL, of the machine.
+2. Each event has its effect once, however often its sender repeats it: a sender numbers its events and the store
+   keeps the highest number taken in.
+3. Events of one sender take effect in the order of their numbers.
+4. The counts of a run are read in one statement, so that
+   `expected = succeeded + failed + omitted + running + missing` holds in every answer.
+5. A dispatch that another one of its rollout has replaced keeps its tags, which decide nothing.
+"""
+
+from .database import DatabaseError, open_database
+from .reading import Reader
+from .writer import StoreBusyError, Writer
+
+__all__ = ["DatabaseError", "Reader", "StoreBusyError", "Writer", "open_database"]

@@ -1,0 +1,69 @@
+"""Opening the database: the engine, its transactions and the schema's version."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event, insert, select
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from .schema import SCHEMA_VERSION, metadata, schema_version
+
+
+class DatabaseError(Exception):
+    """The database cannot be used; the text names it, the cause and the cure."""
+
+
+def open_database(url: str) -> Engine:
+    """Open `sqlite:///path` and make sure of its schema. Raises DatabaseError."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise DatabaseError(
+            f"database {url!r}: not a database URL ({error}); write sqlite:////absolute/path"
+        ) from error
+    if parsed.get_backend_name() != "sqlite":
+        raise DatabaseError(f"database {url!r}: {parsed.get_backend_name()} is not supported; use sqlite:///path")
+    if parsed.database and parsed.database != ":memory:":
+        _make_folder(Path(parsed.database).parent, url)
+    engine = create_engine(parsed, connect_args={"timeout": 30})
+    event.listen(engine, "connect", _on_connect)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+    _translated(url, lambda: _ensure_schema(engine, url))
+    return engine
+
+
+def _make_folder(folder: Path, url: str) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DatabaseError(f"database {url!r}: cannot make the folder {folder}: {error}") from error
+
+
+def _on_connect(connection: Any, _: Any) -> None:
+    # pysqlite begins transactions by itself, and late; with isolation_level None SQLAlchemy's own BEGIN rules.
+    connection.isolation_level = None
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=30000"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _ensure_schema(engine: Engine, url: str) -> None:
+    with engine.begin() as connection:
+        metadata.create_all(connection)
+        found = connection.execute(select(schema_version.c.version)).scalar()
+        if found is None:
+            connection.execute(insert(schema_version).values(version=SCHEMA_VERSION))
+        elif found > SCHEMA_VERSION:
+            raise DatabaseError(
+                f"database {url!r} has schema version {found}, this program knows {SCHEMA_VERSION}; "
+                "use the newer gym-rollcall or another database"
+            )
+
+
+def _translated(url: str, action: Callable[[], None]) -> None:
+    try:
+        action()
+    except SQLAlchemyError as error:
+        cause = getattr(error, "orig", None) or error
+        raise DatabaseError(f"database {url!r} cannot be used: {cause}") from error

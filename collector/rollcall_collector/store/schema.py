@@ -1,0 +1,97 @@
+"""The tables. Times are seconds since the epoch; JSON columns hold what only whole is of use."""
+
+from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text
+
+SCHEMA_VERSION = 1
+
+metadata = MetaData()
+
+schema_version = Table("schema_version", metadata, Column("version", Integer, primary_key=True))
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("run", String, primary_key=True),
+    Column("output", Text),
+    Column("created_at", Float, nullable=False),
+    Column("expected_source", Text),  # path of the materialized inputs; null while expected is "so far"
+    Column("expected_digest", Text),
+    Column("asked_at", Float),  # when a dispatcher last asked for metrics
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("session", String, primary_key=True),
+    Column("run", String, nullable=False),
+    Column("mode", String, nullable=False),
+    Column("launch", String),
+    Column("gym", String),
+    Column("host", String),
+    Column("pid", Integer),
+    Column("attached", Boolean, nullable=False),
+    Column("started_at", Float, nullable=False),
+    Column("heartbeat_at", Float, nullable=False),
+    Column("ended_at", Float),
+    Index("sessions_run", "run", "started_at"),
+    Index("sessions_launch", "launch"),
+)
+
+rollouts = Table(
+    "rollouts",
+    metadata,
+    Column("run", String, primary_key=True),
+    Column("benchmark", String, primary_key=True),
+    Column("rollout", String, primary_key=True),
+    Column("task_index", Integer),
+    Column("rollout_index", Integer),
+    Column("stage_index", Integer),
+    Column("agent", String),
+    Column("environment_server", String),
+    Column("server", String),  # where its last outermost /run was sent
+    Column("state", String, nullable=False),
+    Column("dispatch", String),  # the last one, whose verdict is the rollout's
+    Column("attempt", Integer, nullable=False, default=0),
+    Index("rollouts_state", "run", "state"),
+)
+
+dispatches = Table(
+    "dispatches",
+    metadata,
+    Column("dispatch", String, primary_key=True),
+    Column("run", String, nullable=False),
+    Column("session", String, nullable=False),
+    Column("benchmark", String, nullable=False),
+    Column("rollout", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("started_at", Float, nullable=False),
+    Column("ended_at", Float),
+    Column("masked", Boolean, nullable=False, default=False),
+    Column("unscored", Boolean, nullable=False, default=False),
+    Column("begun", JSON, nullable=False),
+    Column("ended", JSON),
+    Column("root_cause", JSON),
+    Column("row", JSON),
+    Index("dispatches_rollout", "run", "benchmark", "rollout"),
+)
+
+tags = Table(
+    "tags",
+    metadata,
+    Column("exchange", String, primary_key=True),
+    Column("dispatch", String),  # null: unattributed
+    Column("call", String, nullable=False),
+    Column("recovered", Boolean, nullable=False, default=False),
+    Column("ended_at", Float, nullable=False),
+    Column("tag", JSON, nullable=False),
+    Index("tags_dispatch", "dispatch"),
+    Index("tags_unattributed", "ended_at", sqlite_where=Column("dispatch").is_(None)),
+)
+
+senders = Table(
+    "senders",
+    metadata,
+    Column("sender", String, primary_key=True),
+    Column("last", Integer, nullable=False),
+)

@@ -1,0 +1,248 @@
+"""The jobs that change the store; each takes a connection inside a transaction."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, select, update
+from sqlalchemy.dialects.sqlite import insert
+
+from ..contract.exchange import DispatchAbandoned, DispatchBegun, DispatchEnded, Event, Recovered, Tag
+from ..contract.identity import rollout_id
+from ..contract.row import cause_of, failure_row
+from ..contract.verdict import judge
+from .schema import dispatches, rollouts, runs, senders, sessions, tags
+
+Expected = tuple[str, int, int, int | None]
+"""(benchmark, task index, rollout index, stage index)"""
+
+Ruling = dict[str, Any]
+"""What a proxy is told of a dispatch that ended: `dispatch`, `state`, and `row` where it failed."""
+
+
+class UnknownSessionError(Exception):
+    """A heartbeat of a session that was never put."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One dispatcher process of a run."""
+
+    session: str
+    run: str
+    mode: str
+    output: str | None = None
+    launch: str | None = None
+    gym: str | None = None
+    host: str | None = None
+    pid: int | None = None
+    attached: bool = True
+
+
+def put_session(connection: Connection, session: Session, now: float) -> None:
+    """Take in a session and its run; to put it again changes nothing but the heartbeat."""
+    run = insert(runs).values(run=session.run, output=session.output, created_at=now)
+    connection.execute(
+        run.on_conflict_do_update(index_elements=["run"], set_={"output": run.excluded.output, "asked_at": None})
+    )
+    row = asdict(session) | {"started_at": now, "heartbeat_at": now}
+    del row["output"]
+    connection.execute(
+        insert(sessions).values(row).on_conflict_do_update(index_elements=["session"], set_={"heartbeat_at": now})
+    )
+
+
+def heartbeat(connection: Connection, session: str, ended: bool, now: float) -> None:
+    """Note that a session lives, or has ended. Raises UnknownSessionError."""
+    changes = {"heartbeat_at": now, "ended_at": now if ended else None}
+    if connection.execute(update(sessions).where(sessions.c.session == session).values(changes)).rowcount == 0:
+        raise UnknownSessionError(session)
+
+
+def put_expected(
+    connection: Connection, run: str, source: str, digest: str, expected: Iterable[Expected], now: float
+) -> int:
+    """Register the rollouts of the materialized inputs; those known already keep their state. Returns how many."""
+    rows = [_expected_row(run, item) for item in expected]
+    if rows:
+        connection.execute(insert(rollouts).on_conflict_do_nothing(), rows)
+    changes = {"expected_source": source, "expected_digest": digest}
+    connection.execute(
+        insert(runs)
+        .values(run=run, created_at=now, **changes)
+        .on_conflict_do_update(index_elements=["run"], set_=changes)
+    )
+    return len(rows)
+
+
+def _expected_row(run: str, item: Expected) -> dict[str, Any]:
+    benchmark, task, rollout, stage = item
+    environment, _, agent = benchmark.rpartition(":")
+    return {
+        "run": run,
+        "benchmark": benchmark,
+        "rollout": rollout_id(task, rollout, stage),
+        "task_index": task,
+        "rollout_index": rollout,
+        "stage_index": stage,
+        "agent": agent,
+        "environment_server": environment or None,
+        "state": "missing",
+        "attempt": 0,
+    }
+
+
+def note_asked(connection: Connection, run: str, now: float) -> None:
+    """Note that a dispatcher asks for metrics: it will dispatch nothing more in this session."""
+    connection.execute(update(runs).where(runs.c.run == run).values(asked_at=now))
+
+
+def apply_events(
+    connection: Connection, sender: str, first: int, events: Sequence[Event], policy: Mapping[str, Any]
+) -> list[Ruling]:
+    """Take in a sender's events, numbered from `first`; those taken in before have no second effect.
+
+    Returns a ruling for each DispatchEnded among them, those repeated included.
+    """
+    last = connection.execute(select(senders.c.last).where(senders.c.sender == sender)).scalar() or 0
+    for number, event in enumerate(events, first):
+        if number > last:
+            _apply(connection, event, policy)
+    if events:
+        highest = max(last, first + len(events) - 1)
+        connection.execute(
+            insert(senders)
+            .values(sender=sender, last=highest)
+            .on_conflict_do_update(index_elements=["sender"], set_={"last": highest})
+        )
+    ended = [event.dispatch for event in events if isinstance(event, DispatchEnded)]
+    return [ruling for dispatch in ended if (ruling := _ruling(connection, dispatch)) is not None]
+
+
+def _apply(connection: Connection, event: Event, policy: Mapping[str, Any]) -> None:
+    match event:
+        case Tag():
+            _add_tag(connection, event, policy)
+        case Recovered():
+            connection.execute(
+                update(tags).where(tags.c.dispatch == event.dispatch, tags.c.call == event.call).values(recovered=True)
+            )
+        case DispatchBegun():
+            _begin(connection, event)
+        case DispatchEnded():
+            _end(connection, event, policy)
+        case DispatchAbandoned():
+            _settle(connection, event.dispatch, "missing", {"state": "abandoned", "ended_at": event.ended_at})
+
+
+def _begin(connection: Connection, event: DispatchBegun) -> None:
+    row = {
+        "dispatch": event.dispatch,
+        "run": event.run,
+        "session": event.session,
+        "benchmark": event.benchmark,
+        "rollout": event.rollout,
+        "state": "running",
+        "attempt": event.attempt,
+        "started_at": event.started_at,
+        "begun": asdict(event),
+    }
+    if connection.execute(insert(dispatches).values(row).on_conflict_do_nothing()).rowcount == 0:
+        return
+    _know_session(connection, event)
+    current = {
+        "state": "running",
+        "dispatch": event.dispatch,
+        "attempt": event.attempt,
+        "server": event.server,
+        "agent": event.agent,
+        "environment_server": event.environment_server,
+    }
+    names = ("run", "benchmark", "rollout", "task_index", "rollout_index", "stage_index")
+    connection.execute(
+        insert(rollouts)
+        .values({name: getattr(event, name) for name in names} | current)
+        .on_conflict_do_update(index_elements=["run", "benchmark", "rollout"], set_=current)
+    )
+
+
+def _know_session(connection: Connection, event: DispatchBegun) -> None:
+    """A session that could not be put (the collector was away) is known from its first dispatch."""
+    connection.execute(insert(runs).values(run=event.run, created_at=event.started_at).on_conflict_do_nothing())
+    session = {"session": event.session, "run": event.run, "mode": "unknown", "attached": False}
+    times = {"started_at": event.started_at, "heartbeat_at": event.started_at}
+    connection.execute(insert(sessions).values(session | times).on_conflict_do_nothing())
+
+
+def _end(connection: Connection, event: DispatchEnded, policy: Mapping[str, Any]) -> None:
+    changes = {
+        "ended": asdict(event),
+        "ended_at": event.ended_at,
+        "masked": event.masked,
+        "unscored": event.unscored,
+    }
+    connection.execute(update(dispatches).where(dispatches.c.dispatch == event.dispatch).values(changes))
+    _rejudge(connection, event.dispatch, policy)
+
+
+def _add_tag(connection: Connection, tag: Tag, policy: Mapping[str, Any]) -> None:
+    state = _state_of(connection, tag.dispatch)
+    row = {
+        "exchange": tag.exchange,
+        "dispatch": tag.dispatch if state else None,
+        "call": tag.call,
+        "recovered": False,
+        "ended_at": tag.ended_at,
+        "tag": asdict(tag),
+    }
+    connection.execute(insert(tags).values(row).on_conflict_do_nothing())
+    if tag.dispatch and state in ("succeeded", "failed", "omitted"):
+        _rejudge(connection, tag.dispatch, policy)  # a late tag: it ended in time and was only delivered late
+
+
+def _state_of(connection: Connection, dispatch: str | None) -> str | None:
+    if dispatch is None:
+        return None
+    return connection.execute(select(dispatches.c.state).where(dispatches.c.dispatch == dispatch)).scalar()
+
+
+def _rejudge(connection: Connection, dispatch: str, policy: Mapping[str, Any]) -> None:
+    found = connection.execute(
+        select(dispatches.c.begun, dispatches.c.ended).where(dispatches.c.dispatch == dispatch)
+    ).first()
+    if found is None or found.ended is None:
+        return
+    begun, ended = DispatchBegun(**found.begun), DispatchEnded(**found.ended)
+    kept = connection.execute(
+        select(tags.c.tag, tags.c.call, tags.c.recovered).where(tags.c.dispatch == dispatch)
+    ).all()
+    verdict = judge(ended, (Tag(**row.tag) for row in kept), {row.call for row in kept if row.recovered})
+    changes = {
+        "state": verdict.state,
+        "root_cause": cause_of(verdict.root_cause),
+        "row": failure_row(begun, ended, verdict, policy) if verdict.state == "failed" else None,
+    }
+    _settle(connection, dispatch, verdict.state, changes)
+
+
+def _settle(connection: Connection, dispatch: str, rollout_state: str, changes: Mapping[str, Any]) -> None:
+    """Give a dispatch its end, and its rollout too where no later dispatch has replaced it."""
+    changed = update(dispatches).where(dispatches.c.dispatch == dispatch).values(dict(changes))
+    owner = connection.execute(
+        changed.returning(dispatches.c.run, dispatches.c.benchmark, dispatches.c.rollout)
+    ).first()
+    if owner is not None:
+        current = rollouts.c.dispatch == dispatch
+        connection.execute(update(rollouts).where(_is(owner), current).values(state=rollout_state))
+
+
+def _is(owner: Any) -> ColumnElement[bool]:
+    same = (rollouts.c.run == owner.run, rollouts.c.benchmark == owner.benchmark, rollouts.c.rollout == owner.rollout)
+    return and_(*same)
+
+
+def _ruling(connection: Connection, dispatch: str) -> Ruling | None:
+    found = connection.execute(
+        select(dispatches.c.state, dispatches.c.row).where(dispatches.c.dispatch == dispatch)
+    ).first()
+    return None if found is None else {"dispatch": dispatch, "state": found.state, "row": found.row}

@@ -1,0 +1,63 @@
+"""Answers that reach the caller: those of the servers, passed on, and those that Rollcall makes itself.
+
+Rollcall's own answers are a short JSON object and carry the field Rollcall-Answer, which says why it answered.
+"""
+
+from typing import Any
+
+import aiohttp
+import orjson
+from aiohttp import hdrs, web
+from multidict import CIMultiDict
+
+from .fields import passed_on
+from .upstream import Upstream, UpstreamError
+
+ANSWER_FIELD = "Rollcall-Answer"
+
+
+class PassedOn(web.StreamResponse):
+    """A server's answer. aiohttp adds fields of its own to what it sends; this takes them out again."""
+
+    def __init__(self, status: int, reason: str | None, fields: CIMultiDict[str]) -> None:
+        super().__init__(status=status, reason=reason, headers=fields)
+        self._invented = [name for name in (hdrs.CONTENT_TYPE, hdrs.DATE, hdrs.SERVER) if name not in fields]
+
+    async def _prepare_headers(self) -> None:
+        await super()._prepare_headers()
+        for name in self._invented:
+            self.headers.popall(name, None)
+
+
+def head_of(answer: aiohttp.ClientResponse, request: web.BaseRequest) -> PassedOn:
+    """The head of a server's answer, framed for the caller."""
+    fields = passed_on(answer.raw_headers)
+    passed = PassedOn(answer.status, answer.reason, fields)
+    bodyless = request.method == "HEAD" or answer.status in (204, 304)
+    if hdrs.CONTENT_LENGTH not in fields and not bodyless:
+        if request.version >= aiohttp.HttpVersion11:
+            passed.enable_chunked_encoding()
+        else:
+            passed.force_close()
+    return passed
+
+
+def whole(answer: aiohttp.ClientResponse, body: bytes) -> web.StreamResponse:
+    """A server's answer whose body has been read."""
+    fields = passed_on(answer.raw_headers)
+    fields[hdrs.CONTENT_LENGTH] = str(len(body))
+    response = web.Response(status=answer.status, reason=answer.reason, headers=fields, body=body)
+    return response
+
+
+def own_answer(word: str, value: Any, status: int = 200) -> web.Response:
+    """An answer that Rollcall makes itself."""
+    return web.Response(
+        body=orjson.dumps(value), status=status, content_type="application/json", headers={ANSWER_FIELD: word}
+    )
+
+
+def in_place_of(upstream: Upstream, error: UpstreamError) -> web.Response:
+    """The answer where a server gave none."""
+    reason = {"error": error.what, "server": upstream.name, "detail": error.message, "answered_by": "rollcall"}
+    return own_answer(error.what, reason, error.status)

@@ -1,0 +1,194 @@
+"""The proxy's main port: registration, the head server's stand-in, and the way to the collector."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import uuid4
+
+import aiohttp
+import orjson
+from aiohttp import web
+from rollcall_collector.serving import Problem, bind, json_response, problems, read_json, url_of
+from rollcall_collector.settings import split_address
+from rollcall_collector.tasks import background
+
+from . import gym_config
+from .forwarding import Forwarder
+from .gate import Gate
+from .gym_config import ConfigError, GymServer
+from .ledger import Ledger
+from .listeners import Exchanges, Listeners, OwnAddressError
+from .outermost import OutermostRun
+from .sender import Sender
+from .sessions import Sessions
+from .settings import ProxySettings
+from .upstream import Client
+
+log = logging.getLogger(__name__)
+
+_BODY_LIMIT = 512 * 1024 * 1024
+_ASKING = aiohttp.ClientTimeout(total=60, connect=5)
+
+
+class MainPort:
+    """The routes of the main port."""
+
+    def __init__(
+        self,
+        settings: ProxySettings,
+        client: aiohttp.ClientSession,
+        listeners: Listeners,
+        sessions: Sessions,
+        sender: Sender,
+        gate: Gate,
+    ) -> None:
+        self._settings, self._client, self._listeners = settings, client, listeners
+        self._sessions, self._sender, self._gate = sessions, sender, gate
+
+    def app(self) -> web.Application:
+        """The aiohttp application."""
+        app = web.Application(middlewares=[problems], client_max_size=_BODY_LIMIT)
+        app.router.add_get("/healthz", self.healthz)
+        app.router.add_get("/readyz", self.readyz)
+        app.router.add_get("/v1/upstreams", self.upstreams)
+        app.router.add_post("/v1/config", self.config)
+        app.router.add_get("/global_config_dict_yaml", self.head_config)
+        app.router.add_get("/server_instances", self.head_instances)
+        app.router.add_put("/v1/sessions/{session}", self.put_session)
+        app.router.add_get("/v1/runs/{run}/gate", self.run_gate)
+        app.router.add_route("*", "/v1/sessions/{rest:.*}", self.relay)
+        app.router.add_route("*", "/v1/runs{rest:.*}", self.relay)
+        return app
+
+    async def healthz(self, _: web.Request) -> web.Response:
+        """The process lives."""
+        return json_response({"status": "ok"})
+
+    async def readyz(self, _: web.Request) -> web.Response:
+        """The collector is there and has everything."""
+        if self._sender.spooled or self._sender.away:
+            raise Problem(503, "events wait for the collector", f"{self._sender.spooled} batches: {self._sender.away}")
+        await self._ask("GET", "/readyz")
+        return json_response({"status": "ready"})
+
+    async def upstreams(self, _: web.Request) -> web.Response:
+        """Gym's servers and their listeners."""
+        return json_response({"upstreams": [upstream.as_dict() for upstream in self._listeners.all()]})
+
+    async def config(self, request: web.Request) -> web.Response:
+        """Register the servers of a config; the same config with the listeners' addresses."""
+        body = await read_json(request)
+        text = body.get("config") if isinstance(body, dict) else None
+        own = body.get("own") if isinstance(body, dict) else None
+        if not isinstance(text, str) or not (own is None or isinstance(own, str)):
+            raise Problem(400, "a field is wrong", 'send {"config": "<YAML>", "own": "<name>" or null}')
+        rewritten, listeners = await self._rewritten(text, own)
+        return json_response({"config": rewritten, "listeners": listeners, "mode": self._settings.mode})
+
+    async def head_config(self, _: web.Request) -> web.Response:
+        """Gym's head server, which hands out its config as a JSON string of YAML."""
+        text = orjson.loads(await self._ask_head("/global_config_dict_yaml"))
+        rewritten, _listeners = await self._rewritten(str(text), None)
+        self._sessions.config_fetched()
+        return json_response(rewritten)
+
+    async def head_instances(self, _: web.Request) -> web.Response:
+        """Gym's head server, passed through."""
+        return web.Response(body=await self._ask_head("/server_instances"), content_type="application/json")
+
+    async def put_session(self, request: web.Request) -> web.Response:
+        """A dispatcher registers; the collector keeps it, and this proxy knows its run."""
+        answer = await self.relay(request)
+        if answer.status != 200 or not isinstance(answer.body, bytes):
+            return answer
+        value = orjson.loads(answer.body)
+        self._sessions.learn(value["session"], value["run"])
+        return json_response(value | {"mode": self._settings.mode})
+
+    async def run_gate(self, request: web.Request) -> web.Response:
+        """The collector's gate, once all that this proxy knows has reached it."""
+        if doubt := await self._gate.undelivered():
+            raise Problem(503, "unknown is not complete", doubt)
+        return await self.relay(request)
+
+    async def relay(self, request: web.Request) -> web.Response:
+        """Pass a request about runs and sessions on to the collector."""
+        status, kind, body = await self._asked(request.method, request.raw_path, await request.read())
+        return web.Response(status=status, body=body, headers={"Content-Type": kind})
+
+    async def _ask(self, method: str, path: str) -> None:
+        status, _, body = await self._asked(method, path, None)
+        if status != 200:
+            raise Problem(503, "the collector is not ready", body[:500].decode("utf-8", "replace"))
+
+    async def _asked(self, method: str, path: str, body: bytes | None) -> tuple[int, str, bytes]:
+        url, fields = f"{self._settings.collector}{path}", {"Content-Type": "application/json"}
+        try:
+            async with self._client.request(method, url, data=body, headers=fields, timeout=_ASKING) as answer:
+                kind = answer.headers.get("Content-Type", "application/json")
+                return answer.status, kind, await answer.read()
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            detail = f"{self._settings.collector}: {type(error).__name__}: {error}"
+            raise Problem(502, "the collector cannot be reached", detail) from error
+
+    async def _ask_head(self, path: str) -> bytes:
+        url = f"{self._settings.head_server}{path}"
+        try:
+            async with self._client.get(url, timeout=_ASKING) as answer:
+                answer.raise_for_status()
+                return await answer.read()
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            detail = f"{url}: {type(error).__name__}: {error}; start Gym's servers, or set head_server"
+            raise Problem(502, "Gym's head server cannot be reached", detail) from error
+
+    async def _rewritten(self, text: str, own: str | None) -> tuple[str, list[dict[str, str]]]:
+        try:
+            config = gym_config.parse(text)
+            upstreams = await self._listeners.register(gym_config.servers(config))
+        except ConfigError as error:
+            raise Problem(400, "the config cannot be read", str(error)) from error
+        except OwnAddressError as error:
+            raise Problem(409, "a listener cannot be an upstream", str(error)) from error
+        addresses = {each.name: each.address for each in upstreams if each.name != own}
+        addresses |= {each.name: _real(each.url) for each in upstreams if each.name == own}
+        return gym_config.rewritten(config, addresses), [upstream.as_dict() for upstream in upstreams]
+
+
+def _real(url: str) -> tuple[str, int]:
+    host, _, port = url.removeprefix("http://").rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def static_servers(settings: ProxySettings) -> list[GymServer]:
+    """The servers of `--upstream NAME=URL`; their kinds are not known."""
+    named: list[Any] = [part.partition("=") for part in settings.upstream]
+    return [GymServer(name, "unknown", url) for name, _, url in named]
+
+
+@asynccontextmanager
+async def serving(settings: ProxySettings) -> AsyncIterator[str]:
+    """Run a proxy; yields the main port's URL. Raises OSError at the start."""
+    host, port = split_address(settings.listen)
+    bound = bind(host, port)
+    observe, client = settings.mode == "observe", Client()
+    control = aiohttp.ClientSession()
+    sender = Sender(control, settings.collector, settings.spool, f"p-{uuid4().hex}")
+    ledger, sessions = Ledger(lambda: f"c-{uuid4().hex[:16]}"), Sessions(control, settings.collector)
+    gate, forwarder = Gate(control, settings.collector, sender), Forwarder(client, ledger, sender, observe)
+    run = OutermostRun(forwarder, ledger, sender, observe)
+    listeners = Listeners(settings, host, Exchanges(forwarder, run, gate, ledger, sessions, observe))
+    main = MainPort(settings, control, listeners, sessions, sender, gate)
+    runner = web.AppRunner(main.app(), access_log=None, shutdown_timeout=1)
+    await runner.setup()
+    try:
+        async with background(sender.run(), "sender"):
+            await listeners.register(static_servers(settings))
+            await web.SockSite(runner, bound).start()
+            yield url_of(bound)
+            await listeners.close()
+        await sender.close()
+    finally:
+        await runner.cleanup()
+        await client.session.close()
+        await control.close()

@@ -1,0 +1,83 @@
+"""The proxy's settings: flags of `rollcall proxy`, or `ROLLCALL_PROXY_…` variables. Times are in seconds."""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from rollcall_collector.settings import Address, state_folder
+
+HOUR = 3600.0
+
+
+def _http_url(value: str) -> str:
+    if not value.startswith("http://") or len(value) <= len("http://"):
+        raise ValueError(f"{value!r} is no http:// URL; write http://HOST:PORT")
+    return value.rstrip("/")
+
+
+def _named_url(value: str) -> str:
+    name, _, url = value.partition("=")
+    if not name:
+        raise ValueError(f"{value!r} is no NAME=URL; write policy_model=http://HOST:PORT")
+    return f"{name}={_http_url(url)}"
+
+
+def _port_range(value: str) -> str:
+    low, _, high = value.partition("-")
+    if not (low.isdigit() and high.isdigit() and 0 < int(low) <= int(high) <= 65535):
+        raise ValueError(f"{value!r} is no port range; write LOW-HIGH, such as 20000-20999")
+    return value
+
+
+HttpUrl = Annotated[str, AfterValidator(_http_url)]
+NamedUrl = Annotated[str, AfterValidator(_named_url)]
+PortRange = Annotated[str, AfterValidator(_port_range)]
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class Limits(BaseSettings):
+    """How long Rollcall waits for a server before it answers in its place. Gym itself waits for ever."""
+
+    model_config = SettingsConfigDict(env_prefix="ROLLCALL_PROXY_", frozen=True, extra="ignore")
+
+    connect_window: Seconds = Field(30.0, description="how long connecting to a server that refuses is tried again")
+    connect_timeout: Seconds = Field(30.0, description="limit of one attempt to connect")
+    first_byte_timeout: Seconds = Field(4 * HOUR, description="limit until a model or resources server answers")
+    idle_timeout: Seconds = Field(4 * HOUR, description="limit between two pieces of their answer")
+    total_timeout: Seconds = Field(4 * HOUR, description="limit of the whole exchange with them")
+    run_timeout: Seconds = Field(12 * HOUR, description="limit of exchanges with agent and environment servers")
+
+
+class ProxySettings(Limits):
+    """Where the proxy listens, what it passes on to, and whether it changes answers."""
+
+    model_config = SettingsConfigDict(env_prefix="ROLLCALL_PROXY_", frozen=True, extra="forbid")
+
+    listen: Address = Field("127.0.0.1:7077", description="HOST:PORT of the main port; port 0 takes any free one")
+    collector: HttpUrl = Field("http://127.0.0.1:7078", description="URL of the collector")
+    head_server: HttpUrl = Field("http://127.0.0.1:11000", description="URL of Gym's head server")
+    upstream: Annotated[list[NamedUrl], NoDecode] = Field(
+        default_factory=list, description="NAME=URL of a server for static set-ups; may be repeated"
+    )
+    port_range: PortRange | None = Field(None, description="LOW-HIGH ports for the listeners; default: any free ones")
+    advertised_host: str | None = Field(None, description="host name under which others reach the listeners")
+    mode: Literal["enforce", "observe"] = Field("enforce", description="observe: tag and judge, change nothing")
+    spool: Path = Field(
+        default_factory=lambda: state_folder() / "spool", description="folder for events while the collector is away"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split_upstreams(cls, values: dict[str, object]) -> dict[str, object]:
+        given = values.get("upstream")
+        if isinstance(given, str):
+            values["upstream"] = [part.strip() for part in given.split(",") if part.strip()]
+        return values
+
+    @model_validator(mode="after")
+    def _names_once(self) -> Self:
+        names = [part.partition("=")[0] for part in self.upstream]
+        if len(set(names)) < len(names):
+            raise ValueError(f"upstream: a name stands twice in {names}; give each server one name")
+        return self

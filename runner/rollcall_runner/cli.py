@@ -1,0 +1,134 @@
+"""The command `rollcall`."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+import rollcall_attach
+from rollcall_collector import __version__
+from rollcall_collector.contract.gate import ExitStatus
+from rollcall_collector.service import serving as collector_serving
+from rollcall_collector.settings import CollectorSettings
+from rollcall_collector.status_text import benchmark_table, status_text
+from rollcall_proxy.service import serving as proxy_serving
+from rollcall_proxy.settings import Limits, ProxySettings
+
+from . import asking, demo, running
+from .options import UsageError, add_options, settings_from
+from .report import causes_table
+from .services import serve
+
+Verb = Callable[[argparse.Namespace], int]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb; the exit status is the contract's."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    own, command = _split(given)
+    options = _parser().parse_args(own)
+    options.command = command
+    try:
+        verb: Verb = options.verb
+        return int(verb(options))
+    except UsageError as error:
+        print(f"rollcall: {error}", file=sys.stderr)
+        return ExitStatus.WRONG_USE
+    except asking.NoSuchRunError as error:
+        print(f"rollcall: {error}", file=sys.stderr)
+        return ExitStatus.NOTHING_EXPECTED
+    except asking.UnreachableError as error:
+        print(f"rollcall: {error}", file=sys.stderr)
+        return ExitStatus.ROLLCALL_FAILED
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Rollcall's own arguments, and the command behind `--`."""
+    if "--" not in arguments:
+        return arguments, []
+    at = arguments.index("--")
+    return arguments[:at], arguments[at + 1 :]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="rollcall", description="Makes evaluation runs account for every rollout.")
+    parser.add_argument("--version", action="version", version=f"rollcall {__version__}")
+    verbs = parser.add_subparsers(required=True, metavar="VERB")
+    add_options(_verb(verbs, "collector", _collector, "run the collector"), CollectorSettings)
+    add_options(_verb(verbs, "proxy", _proxy, "run the proxy"), ProxySettings)
+    run = _verb(verbs, "run", _run, "run a command attached: rollcall run -- gym eval run …")
+    add_options(run, CollectorSettings, ["database"])
+    add_options(run, ProxySettings, ["mode", "head_server", "spool", *Limits.model_fields])
+    for name, verb, text in (
+        ("status", _status, "the state of a run"),
+        ("gate", _gate, "which metrics are released; the exit status says whether all are"),
+        ("failures", _failures, "the failed rollouts by root cause"),
+    ):
+        _about_a_run(_verb(verbs, name, verb, text))
+    _verb(verbs, "attach-path", _attach_path, "the folder that goes on Gym's PYTHONPATH")
+    _verb(verbs, "demo", _demo, "a small evaluation with a fault of each kind").add_argument("--output", default=None)
+    return parser
+
+
+def _verb(verbs: Any, name: str, verb: Verb, text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text)
+    parser.set_defaults(verb=verb)
+    return parser
+
+
+def _about_a_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", nargs="?", default="latest", help="a run's id; default: the newest")
+    parser.add_argument("--collector", default=None, help="URL of a collector or proxy (default: ROLLCALL_PROXY, 7078)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _collector(options: argparse.Namespace) -> int:
+    settings = settings_from(CollectorSettings, vars(options))
+    return serve("collector", lambda: collector_serving(settings))
+
+
+def _proxy(options: argparse.Namespace) -> int:
+    settings = settings_from(ProxySettings, vars(options))
+    return serve("proxy", lambda: proxy_serving(settings))
+
+
+def _run(options: argparse.Namespace) -> int:
+    if not options.command:
+        raise UsageError("no command; write: rollcall run -- gym eval run …")
+    return running.run(options.command, vars(options))
+
+
+def _status(options: argparse.Namespace) -> int:
+    status = _asked(options, f"/v1/runs/{options.run}")
+    _print(options, status, lambda: status_text(status).rstrip())
+    return ExitStatus.SUCCEEDED
+
+
+def _gate(options: argparse.Namespace) -> int:
+    gate = _asked(options, f"/v1/runs/{options.run}/gate")
+    _print(options, gate, lambda: "\n".join(benchmark_table(gate["benchmarks"])))
+    return int(gate["exit_status"])
+
+
+def _failures(options: argparse.Namespace) -> int:
+    found = _asked(options, f"/v1/runs/{options.run}/rollouts", state="failed", limit="10000")["rollouts"]
+    _print(options, found, lambda: "\n".join(causes_table(found)).strip() or "no failures")
+    return ExitStatus.SUCCEEDED
+
+
+def _asked(options: argparse.Namespace, path: str, **query: str) -> Any:
+    return asking.get(options.collector or asking.default_url(), path, **query)
+
+
+def _print(options: argparse.Namespace, value: Any, text: Callable[[], str]) -> None:
+    print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() if options.json else text())
+
+
+def _attach_path(_: argparse.Namespace) -> int:
+    print(rollcall_attach.attach_path())
+    return ExitStatus.SUCCEEDED
+
+
+def _demo(options: argparse.Namespace) -> int:
+    return demo.main([] if options.output is None else ["--output", options.output])

@@ -1,0 +1,52 @@
+"""Command-line options from settings models: a flag for each field, `--first-byte-timeout` for first_byte_timeout."""
+
+import argparse
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings
+
+Settings = TypeVar("Settings", bound=BaseSettings)
+
+
+class UsageError(Exception):
+    """Wrong use of the command; the text names the setting, the value and the cure."""
+
+
+def add_options(parser: argparse.ArgumentParser, model: type[BaseSettings], names: Iterable[str] | None = None) -> None:
+    """Give the parser a flag for each field of a settings model, or for those named."""
+    prefix = model.model_config.get("env_prefix", "")
+    for name in names or model.model_fields:
+        field = model.model_fields[name]
+        repeated = getattr(field.annotation, "__origin__", None) is list
+        parser.add_argument(
+            _flag(name),
+            dest=name,
+            action="append" if repeated else "store",
+            metavar=name.upper(),
+            default=argparse.SUPPRESS,
+            help=f"{field.description} ({prefix}{name.upper()})",
+        )
+
+
+def settings_from(model: type[Settings], given: dict[str, Any], **fixed: Any) -> Settings:
+    """The settings from flags, then variables, then defaults; `fixed` overrides all. Raises UsageError."""
+    flags = {name: value for name, value in given.items() if name in model.model_fields}
+    try:
+        return model(**(flags | fixed))
+    except ValidationError as error:
+        raise UsageError(_first_problem(error, model, flags)) from error
+
+
+def _first_problem(error: ValidationError, model: type[BaseSettings], flags: dict[str, Any]) -> str:
+    first = error.errors(include_url=False)[0]
+    name = str(first["loc"][0]) if first["loc"] else "settings"
+    variable = f"{model.model_config.get('env_prefix', '')}{name.upper()}"
+    source = _flag(name) if name in flags else variable
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{source} = {first['input']!r}: {message}"
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")

@@ -1,0 +1,120 @@
+"""`rollcall run -- COMMAND`: the command, attached, with a proxy and a collector of its own where none is named.
+
+The attached dispatcher decides its exit status itself, since it knows why Gym stopped; what is left here is the
+status of a command that ended well although its runs are not complete, or that never ran anything.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import uuid4
+
+import rollcall_attach
+from rollcall_collector.contract.gate import ExitStatus
+from rollcall_collector.service import serving as collector_serving
+from rollcall_collector.serving import bind
+from rollcall_collector.settings import CollectorSettings
+from rollcall_collector.store import DatabaseError
+from rollcall_proxy.service import serving as proxy_serving
+from rollcall_proxy.settings import ProxySettings
+
+from . import asking
+from .options import settings_from
+from .report import run_report
+from .services import log_to_stderr, raise_file_limit, run_async
+
+_COULD_NOT_START = 127
+
+
+def run(command: Sequence[str], given: dict[str, Any]) -> int:
+    """Run the command attached; print the report on its runs; the exit status."""
+    log_to_stderr()
+    raise_file_limit()
+    try:
+        return run_async(_run(command, given))
+    except (OSError, DatabaseError, asking.UnreachableError) as error:
+        print(f"rollcall run: {error}", file=sys.stderr)
+        return ExitStatus.ROLLCALL_FAILED
+
+
+async def _run(command: Sequence[str], given: dict[str, Any]) -> int:
+    launch = f"l-{uuid4().hex}"
+    async with _proxy(given) as (proxy, collector):
+        _say(f"proxy {proxy}" + (f", status: curl {collector}" if collector else ""))
+        status = await _execute(command, _environment(proxy, launch))
+        runs = await asyncio.to_thread(asking.get, proxy, "/v1/runs", launch=launch)
+        for found in runs["runs"]:
+            await asyncio.to_thread(_report, proxy, found, command)
+    return conclude(status, [found["exit_status"] for found in runs["runs"]])
+
+
+def conclude(status: int, runs: Sequence[int]) -> int:
+    """The exit status, from the command's own and from those that its runs deserve."""
+    if status != 0:
+        return status
+    if not runs:
+        _say("the command ended well but ran no evaluation that Rollcall could see")
+        return ExitStatus.NOTHING_EXPECTED
+    return max(runs)
+
+
+@asynccontextmanager
+async def _proxy(given: dict[str, Any]) -> AsyncIterator[tuple[str, str | None]]:
+    """The proxy named in ROLLCALL_PROXY, or one of this process's own with its collector."""
+    if named := os.environ.get("ROLLCALL_PROXY"):
+        yield named.rstrip("/"), None
+        return
+    async with _collector(given) as collector:
+        settings = settings_from(ProxySettings, given, collector=collector, listen=_free_or_any("127.0.0.1", 7077))
+        async with proxy_serving(settings) as proxy:
+            yield proxy, collector
+
+
+@asynccontextmanager
+async def _collector(given: dict[str, Any]) -> AsyncIterator[str]:
+    settings = settings_from(CollectorSettings, given, listen=_free_or_any("127.0.0.1", 7078))
+    async with collector_serving(settings) as url:
+        yield url
+
+
+def _free_or_any(host: str, port: int) -> str:
+    """The usual port where it is free, so that people find it; any other where it is taken."""
+    try:
+        bind(host, port).close()
+    except OSError:
+        port = 0
+    return f"{host}:{port}"
+
+
+def _environment(proxy: str, launch: str) -> dict[str, str]:
+    attached = dict(os.environ, ROLLCALL_PROXY=proxy, ROLLCALL_LAUNCH=launch)
+    paths = [rollcall_attach.attach_path(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    attached["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+    return attached
+
+
+async def _execute(command: Sequence[str], environment: dict[str, str]) -> int:
+    try:
+        process = await asyncio.create_subprocess_exec(*command, env=environment)
+    except OSError as error:
+        _say(f"cannot start {command[0]!r}: {error.strerror}")
+        return _COULD_NOT_START
+    loop = asyncio.get_running_loop()
+    # A terminal sends SIGINT to the command as well; SIGTERM reaches this process alone.
+    loop.add_signal_handler(signal.SIGINT, lambda: None)
+    loop.add_signal_handler(signal.SIGTERM, process.terminate)
+    status = await process.wait()
+    return 128 - status if status < 0 else status
+
+
+def _report(proxy: str, status: dict[str, Any], command: Sequence[str]) -> None:
+    failed = asking.get(proxy, f"/v1/runs/{status['run']}/rollouts", state="failed", limit="10000")["rollouts"]
+    print("\n".join(["", *run_report(status, failed, command)]), flush=True)
+
+
+def _say(text: str) -> None:
+    print(f"rollcall: {text}", file=sys.stderr, flush=True)

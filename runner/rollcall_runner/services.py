@@ -1,0 +1,51 @@
+"""`rollcall collector` and `rollcall proxy`: a service in the foreground until it is told to stop."""
+
+import asyncio
+import logging
+import resource
+import sys
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import uvloop
+from rollcall_collector.contract.gate import ExitStatus
+from rollcall_collector.serving import until_stopped
+from rollcall_collector.store import DatabaseError
+
+
+def run_async(main: Coroutine[Any, Any, int]) -> int:
+    """Run a coroutine on uvloop."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)
+
+
+def log_to_stderr() -> None:
+    """Warnings and what an operator wants to know, one line each."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("rollcall_proxy.listeners").setLevel(logging.WARNING)
+
+
+def raise_file_limit() -> None:
+    """Take all open files the system allows: each rollout in flight needs several connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def serve(name: str, service: Callable[[], AbstractAsyncContextManager[str]]) -> int:
+    """Run a service until SIGINT or SIGTERM; says where it listens."""
+    log_to_stderr()
+    raise_file_limit()
+
+    async def main() -> int:
+        async with service() as url:
+            print(f"rollcall {name} listening on {url}", flush=True)
+            await until_stopped()
+        return ExitStatus.SUCCEEDED
+
+    try:
+        return run_async(main())
+    except (OSError, DatabaseError) as error:
+        print(f"rollcall {name}: {error}", file=sys.stderr)
+        return ExitStatus.ROLLCALL_FAILED
