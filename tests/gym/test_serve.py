@@ -38,10 +38,9 @@ def test_serving_and_collecting_is_attached_by_the_variables_alone(lab: Lab) -> 
     assert lab.gate(outcome) == 3
 
 
-def test_rollcall_run_attaches_the_command_it_is_given(lab: Lab, version: str) -> None:
+@pytest.mark.parametrize("version", ["0.7.0"], indirect=True)
+def test_rollcall_run_attaches_the_command_it_is_given(lab: Lab) -> None:
     """Once is enough: what `rollcall run` adds does not depend on Gym's version."""
-    if version != "0.7.0":
-        pytest.skip("shown on 0.7.0")
     with lab.serving("wrapped", tasks(), sidecar.COMMAND, "run", "--") as run:
         outcome = run.finish()
     assert_three_diverted(outcome)
