@@ -50,8 +50,8 @@ class Exchange:
             server=self.upstream.name,
             kind=self.upstream.kind,
             role=self.role,
-            method=self.method[:40],
-            path=self.path[:1000],
+            method=_storable(self.method[:40]),
+            path=_storable(self.path[:1000]),
             what=bad.what,
             started_at=self.started_at,
             ended_at=time.time(),
@@ -77,6 +77,11 @@ class Bad:
 def bad_from(error: UpstreamError, status: int | None = None) -> Bad:
     """What a server's failure is in the contract's words."""
     return Bad(error.what, error.message, status)
+
+
+def _storable(text: str) -> str:
+    """The text as Unicode that JSON can hold: bytes of a request line that are none are replaced."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def head_from(request: web.BaseRequest) -> Head:

@@ -36,7 +36,7 @@ class Forwarder:
         self, request: web.BaseRequest, exchange: Exchange, body: bytes | None = None
     ) -> web.StreamResponse:
         """Pass an exchange on; `body` is the request's where it has been read already. The caller's answer."""
-        waiting, sent = Waiting(exchange.upstream), body or request_body(request, exchange)
+        waiting, sent = Waiting(exchange.upstream, exchange.role), body or request_body(request, exchange)
         try:
             answer = await self.open(request, exchange, waiting, sent)
         except UpstreamError as error:

@@ -1,5 +1,6 @@
 """One listener for each of Gym's servers, and the way that an exchange takes from it."""
 
+import asyncio
 import logging
 import socket
 import time
@@ -141,8 +142,7 @@ class Listeners:
 
     async def close(self) -> None:
         """Stop listening; what is in flight is given a moment to end."""
-        for runner in self._runners:
-            await runner.cleanup()
+        await asyncio.gather(*(runner.cleanup() for runner in self._runners))
 
     def _own(self, server: GymServer) -> Upstream | None:
         """The upstream whose listener the server's address already is."""

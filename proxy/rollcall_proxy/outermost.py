@@ -71,7 +71,7 @@ class OutermostRun:
         return whole(outcome.answer, outcome.body)
 
     async def _execute(self, request: web.BaseRequest, exchange: Exchange, body: bytes) -> Outcome:
-        waiting, answer = Waiting(exchange.upstream), None
+        waiting, answer = Waiting(exchange.upstream, exchange.role), None
         try:
             answer = await self._forwarder.open(request, exchange, waiting, body)
             began_at = time.time()

@@ -6,6 +6,7 @@ number. A batch that the collector refuses as wrong is kept aside and said, sinc
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -81,10 +82,13 @@ class Sender:
                 waiting.append(self._queue.get_nowait())
             await self._send(waiting)
 
-    async def close(self) -> None:
-        """Store what waits, and leave the spool to the next process."""
-        while not self._queue.empty():
-            await self._send([self._queue.get_nowait()])
+    async def flush(self) -> None:
+        """Wait until everything put so far is stored, or cannot be."""
+        with contextlib.suppress(NotStoredError):
+            await self.store()
+
+    def close(self) -> None:
+        """Leave the spool to the next process."""
         self._spool.close()
         for spool in self._left:
             spool.close()
@@ -92,19 +96,17 @@ class Sender:
     async def _send(self, waiting: list[_Waiting]) -> None:
         events = [event for part, _ in waiting for event in part]
         batch = orjson.dumps({"sender": self._name, "first": self._next, "events": events})
+        self._next += len(events)
         try:
-            rulings = await self._to_collector_or_spool(batch)
-        except OSError as error:
+            rulings = await self._to_collector_or_spool(batch) if events else {}
+        except Exception as error:
             self.not_stored += 1
             log.error("events cannot be stored: the collector is away and the spool fails: %s", error)
             for _, done in waiting:
                 done.set_exception(NotStoredError(str(error)))
             return
-        finally:
-            self._next += len(events)
         for _, done in waiting:
-            if not done.done():
-                done.set_result(rulings)
+            done.set_result(rulings)
 
     async def _to_collector_or_spool(self, batch: bytes) -> Rulings:
         if not self.spooled:

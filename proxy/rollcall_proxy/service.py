@@ -22,7 +22,7 @@ from .listeners import Exchanges, Listeners, OwnAddressError
 from .outermost import OutermostRun
 from .sender import Sender
 from .sessions import Sessions
-from .settings import ProxySettings
+from .settings import Limits, ProxySettings
 from .upstream import Client
 
 log = logging.getLogger(__name__)
@@ -160,6 +160,13 @@ def _real(url: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def limits_text(settings: ProxySettings) -> str:
+    """The limits in force, by the names of their settings."""
+    if settings.mode == "observe":
+        return "none, as without Rollcall"
+    return ", ".join(f"{name} {getattr(settings, name):g} s" for name in Limits.model_fields)
+
+
 def static_servers(settings: ProxySettings) -> list[GymServer]:
     """The servers of `--upstream NAME=URL`; their kinds are not known."""
     named: list[Any] = [part.partition("=") for part in settings.upstream]
@@ -181,13 +188,15 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
     main = MainPort(settings, control, listeners, sessions, sender, gate)
     runner = web.AppRunner(main.app(), access_log=None, shutdown_timeout=1)
     await runner.setup()
+    log.info("mode %s; limits: %s", settings.mode, limits_text(settings))
     try:
         async with background(sender.run(), "sender"):
             await listeners.register(static_servers(settings))
             await web.SockSite(runner, bound).start()
             yield url_of(bound)
             await listeners.close()
-        await sender.close()
+            await sender.flush()
+        sender.close()
     finally:
         await runner.cleanup()
         await client.session.close()

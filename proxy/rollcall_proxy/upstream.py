@@ -8,20 +8,18 @@ UpstreamError, with the contract's word for it and a sentence that names the set
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable
+from dataclasses import dataclass
 from typing import TypeVar
 
 import aiohttp
 from multidict import CIMultiDict
-from rollcall_collector.contract.exchange import Kind, What
+from rollcall_collector.contract.exchange import Kind, Role, What
 from yarl import URL
 
 from .settings import Limits
 
 Result = TypeVar("Result")
-Fields = Iterable[tuple[bytes, bytes]]
-
 _AGAIN_S = 0.25
 """Seconds between attempts to connect within the window."""
 _NEVER_ADDED = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
@@ -69,7 +67,6 @@ class Upstream:
     window: Window
     listener: str = ""
     address: tuple[str, int] = ("", 0)
-    waiting: set[str] = field(default_factory=set)
 
     def as_dict(self) -> dict[str, str]:
         """The server as the API shows it."""
@@ -79,8 +76,8 @@ class Upstream:
 class Waiting:
     """The limits of one exchange. Without limits (observe) it waits as Gym would: for ever."""
 
-    def __init__(self, upstream: Upstream) -> None:
-        limits, generous = upstream.limits, upstream.kind in ("agent", "environment")
+    def __init__(self, upstream: Upstream, role: Role) -> None:
+        limits, generous = upstream.limits, upstream.kind in ("agent", "environment") or role == "run"
         run = limits.run_timeout if limits else None
         self._first = run if generous or limits is None else limits.first_byte_timeout
         self._idle = run if generous or limits is None else limits.idle_timeout
