@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from rollcall_runner.demo.check import differences
+from rollcall_runner.demo.check import differences, said_by
 from rollcall_runner.demo.files import Output, Row, identity, read_rows
 from rollcall_runner.demo.plan import FAULTS, FAULTY_AGENT, FAULTY_TASKS, SOUND_AGENT, Fault, planned_rows
 
@@ -29,7 +29,7 @@ class Demo:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
     folder = tmp_path_factory.mktemp("demo")
-    command = [sys.executable, "-m", "rollcall_runner.cli", "demo", "--output", str(folder)]
+    command = [sys.executable, "-m", "rollcall_runner", "demo", "--output", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
     return Demo(done.returncode, done.stdout + done.stderr, Output(folder / "rollouts.jsonl"))
 
@@ -44,10 +44,7 @@ def test_demo_ends_well_only_after_an_incomplete_pass_and_a_complete_resume(demo
 @pytest.mark.parametrize(("task", "fault"), FAILED.items(), ids=[fault.name for fault in FAILED.values()])
 def test_each_planned_fault_becomes_one_failure_row_with_its_root_cause(demo: Demo, task: int, fault: Fault) -> None:
     """One row an attempt, with Gym's class and the innermost call that failed."""
-    row = demo.failures()[task]
-    cause = row["_rollcall"]["root_cause"]
-    said = (row["_ng_failure_class"], cause["server"], cause["what"])
-    assert said == (fault.failure_class, fault.server, fault.what)
+    assert said_by(demo.failures()[task]) == (fault.failure_class, fault.server, fault.what)
 
 
 def test_failure_rows_show_no_number_to_the_metrics(demo: Demo) -> None:

@@ -22,7 +22,11 @@ def _against(fault: Fault, row: Row | None) -> list[str]:
         return ["a row, though it was to be omitted"] if row else []
     if row is None:
         return ["no failure row"]
-    cause = row["_rollcall"]["root_cause"]
-    said = (row["_ng_failure_class"], cause["server"], cause["what"])
-    planned = (fault.failure_class, fault.server, fault.what)
+    said, planned = said_by(row), (fault.failure_class, fault.server, fault.what)
     return [] if said == planned else [f"{said}, planned {planned}"]
+
+
+def said_by(row: Row) -> tuple[str, str | None, str | None]:
+    """Class, server and kind of failure of a row."""
+    cause = row.get("_rollcall", {}).get("root_cause", {})
+    return row["_ng_failure_class"], cause.get("server"), cause.get("what")

@@ -20,11 +20,14 @@ FAULTY_TASKS = range(8, 24)
 
 @dataclass(frozen=True)
 class Fault:
-    """A planned failure and what Rollcall has to say of it; `state` is the rollout's verdict."""
+    """A planned failure and what Rollcall has to say of it; `state` is the rollout's verdict.
+
+    Without a root cause the row is the agent's own, which stays as the agent wrote it.
+    """
 
     name: str
-    server: str
-    what: str
+    server: str | None
+    what: str | None
     failure_class: str = "agent_run_error"
     swallowed: bool = False
     state: str = "failed"
@@ -39,8 +42,8 @@ FAULTS = {
     16: Fault("verify_cut", "distances", "peer_drop"),
     17: Fault("run_no_object", FAULTY_AGENT, "invalid_result"),
     18: Fault("run_no_reward", FAULTY_AGENT, "invalid_result"),
-    20: Fault("agent_marker", FAULTY_AGENT, "body_failure", failure_class="agent_timeout"),
-    21: Fault("no_persist", FAULTY_AGENT, "body_failure", state="omitted"),
+    20: Fault("agent_marker", None, None, failure_class="agent_timeout"),
+    21: Fault("no_persist", None, None, state="omitted"),
     22: Fault("judge_500", JUDGE_MODEL, "http_status", failure_class="judge_failed", swallowed=True),
 }
 

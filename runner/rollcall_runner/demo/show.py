@@ -1,6 +1,7 @@
 """`rollcall demo`: the demo evaluation under `rollcall run` with its faults, then its resume without them."""
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -39,10 +40,19 @@ def introduction() -> str:
 
 
 def _evaluation(output: Output, *flags: str) -> int:
-    rollcall = [sys.executable, "-m", "rollcall_runner.cli", "run", *LIMITS, "--"]
-    evaluation = [sys.executable, "-m", "rollcall_runner.demo.evaluation", "--output", str(output.main), *flags]
-    print("$ rollcall run " + " ".join([*LIMITS, "-- python", *evaluation[1:]]), flush=True)
-    return subprocess.run([*rollcall, *evaluation], check=False).returncode
+    """Under services of the demo's own, whatever the settings around it name."""
+    records = [
+        "--database",
+        f"sqlite:///{output.main.parent / 'records.sqlite3'}",
+        "--spool",
+        str(output.main.parent / "spool"),
+    ]
+    rollcall = ["run", *LIMITS, *records, "--"]
+    evaluation = ["-m", "rollcall_runner.demo.evaluation", "--output", str(output.main), *flags]
+    print(f"$ rollcall {' '.join(rollcall)} python {' '.join(evaluation)}", flush=True)
+    command = [sys.executable, "-m", "rollcall_runner", *rollcall, sys.executable, *evaluation]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ROLLCALL_")}
+    return subprocess.run(command, env=environment, check=False).returncode
 
 
 def _conclusion(first: int, wrong: list[str], second: int) -> int:
