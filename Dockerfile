@@ -7,8 +7,8 @@ COPY pyproject.toml README.md LICENSE ./
 COPY collector collector
 COPY proxy proxy
 COPY runner runner
-RUN ["python", "-m", "venv", "/opt/rollcall"]
-RUN ["/opt/rollcall/bin/pip", "install", "--no-cache-dir", "--disable-pip-version-check", "."]
+RUN ["python", "-m", "venv", "--without-pip", "/opt/rollcall"]
+RUN ["python", "-m", "pip", "--python", "/opt/rollcall/bin/python", "--no-cache-dir", "install", "--quiet", "."]
 
 FROM ${PYTHON_IMAGE}
 COPY --from=build /opt/rollcall /opt/rollcall
