@@ -1,0 +1,80 @@
+"""Gym's collection of rollouts, with a session of Rollcall's around it.
+
+Hooked are the three points that Gym 0.4 to 0.7 share: a collection as a whole, the dispatch of its rows, and the
+aggregation at its end. A collection started inside another, or rows dispatched outside of one, pass untouched.
+"""
+
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+from . import control, metrics, owner, patching, session
+
+ACTIVE: ContextVar[session.Collection | None] = ContextVar("rollcall_collection", default=None)
+
+ENDED: list[session.Collection] = []
+"""What ran in this process, for the exit status."""
+
+COMMANDS: list[str] = []
+"""The `gym` commands that are running, of which a collection may be a part."""
+
+
+def install(module: Any) -> None:
+    """Fit a just imported nemo_gym.rollout_collection."""
+    helper = module.RolloutCollectionHelper
+    # From 0.6 on Gym's own collection uses the first, and `run_examples` is a layer over it.
+    dispatch = "_run_examples_with_metadata" if hasattr(helper, "_run_examples_with_metadata") else "run_examples"
+    patching.wrap(helper, "run_from_config", _collecting)
+    patching.wrap(helper, dispatch, _registering)
+    patching.wrap(helper, "_call_aggregate_metrics", _asking)
+
+
+def _collecting(original: Callable[..., Any]) -> Callable[..., Any]:
+    async def run_from_config(self: Any, config: Any, *args: Any, **kwargs: Any) -> Any:
+        if ACTIVE.get() is not None:
+            return await original(self, config, *args, **kwargs)
+        collection = session.begin(config, by_command=bool(COMMANDS))
+        active, sent = ACTIVE.set(collection), owner.SESSION.set(collection.session)
+        try:
+            return await original(self, config, *args, **kwargs)
+        except control.Stop:
+            collection.ended.set()
+            raise
+        finally:
+            ACTIVE.reset(active)
+            owner.SESSION.reset(sent)
+            if not collection.ended.is_set():
+                ENDED.append(collection)
+                finish(collection)
+
+    return run_from_config
+
+
+def finish(collection: session.Collection) -> None:
+    session.end(collection)
+    if collection.policy == "enforce" and collection.aggregates and collection.gate:
+        try:
+            metrics.settle(collection.output, collection.gate.get("benchmarks", []))
+        except OSError as error:
+            collection.gate_failure = f"cannot write the withheld metrics beside {collection.output}: {error}"
+            control.say(collection.gate_failure)
+
+
+def _registering(original: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    def dispatch(self: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        collection = ACTIVE.get()
+        if collection is not None:
+            session.register(collection)
+        return original(self, *args, **kwargs)
+
+    return dispatch
+
+
+def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
+    async def _call_aggregate_metrics(self: Any, *args: Any, **kwargs: Any) -> Any:
+        collection = ACTIVE.get()
+        if collection is not None:
+            session.ask_gate(collection)
+        return await original(self, *args, **kwargs)
+
+    return _call_aggregate_metrics
