@@ -14,6 +14,7 @@ from pathlib import Path
 import install
 from gymlab import model, sidecar, tasks
 from gymlab.environment import variables, working_folder
+from gymlab.http import free_port
 from gymlab.model import Model
 from gymlab.processes import allow_many_files
 
@@ -26,9 +27,7 @@ def gym_environment() -> tuple[str, Path]:
     """The newest version that a Python on this machine fits, installed."""
     reasons = []
     for version in VERSIONS:
-        print(
-            f"NeMo Gym {version}: its environment is looked for, and installed the first time (1.4 GB) ...", flush=True
-        )
+        print(f"NeMo Gym {version}: its environment is installed the first time (1.4 GB) ...", flush=True)
         try:
             return version, install.environment(version).resolve()
         except install.InstallError as error:
@@ -43,11 +42,14 @@ def evaluation(home: Path, endpoint: Model, source: Path) -> list[str]:
     served = ["--config", "servers.yaml", "--model", "m", "--model-url", f"{endpoint.url}/v1", "--model-api-key", "x"]
     data = ["--split", "train", f"++{AGENT}.responses_api_agents.{AGENT}.datasets=[{dataset}]"]
     output = ["--num-repeats", "4", "--output", str(FOLDER / "out" / "rollouts.jsonl")]
-    return [*gym, *served, *data, *output, "+skip_venv_if_present=true", f"+uv_venv_dir={FOLDER / 'work'}"]
+    head = ["+head_server.host=127.0.0.1", f"+head_server.port={free_port()}"]
+    place = ["+skip_venv_if_present=true", f"+uv_venv_dir={FOLDER / 'work'}", *head]
+    return [*gym, *served, *data, *output, *place]
 
 
 def rollcall_run(command: list[str], home: Path, cwd: Path) -> int:
-    full = [sidecar.COMMAND, "run", "--", *command]
+    records = ["--database", f"sqlite:///{FOLDER / 'records.sqlite3'}", "--spool", str(FOLDER / "spool")]
+    full = [sidecar.COMMAND, "run", *records, "--", *command]
     print(f"\n$ rollcall run -- gym {' '.join(command[2:])}", flush=True)
     return subprocess.run(full, cwd=cwd, env=variables(home), check=False).returncode
 
