@@ -38,9 +38,14 @@ def read_run_answer(body: bytes) -> Ending:
         return Ending("bad", problem=f"the answer is not one whole JSON value: {error}")
     if not isinstance(answer, dict):
         return Ending("bad", problem=f"the answer is a JSON {_json_type(answer)}, not an object")
-    if isinstance(answer.get("episode_id"), Mapping) and ("result" in answer or "failure" in answer):
+    if is_episode(answer):
         return _read_episode(answer)
     return _read_result(answer, answer)
+
+
+def is_episode(answer: Mapping[str, Any]) -> bool:
+    """Whether an answer is an episode of nemo_gym 0.7 and not a flat row, which may have an `episode_id` of its own."""
+    return isinstance(answer.get("episode_id"), Mapping) and ("result" in answer or "failure" in answer)
 
 
 def _read_episode(answer: dict[str, Any]) -> Ending:

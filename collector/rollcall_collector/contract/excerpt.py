@@ -17,11 +17,15 @@ _DEEPEST = 16
 _SECRETS = (
     re.compile(r"(?i)\b(bearer|basic)\s+[a-z0-9+/_.=~-]{8,}"),
     re.compile(r"\b(?:sk|pk|nvapi|hf|ghp|gho|xoxb|AKIA)[-_A-Za-z0-9]{12,}"),
+    re.compile(r"\beyJ[-_A-Za-z0-9]{8,}\.[-_A-Za-z0-9]{8,}(?:\.[-_A-Za-z0-9]+)?"),
     re.compile(
-        r"(?i)(?P<name>[\"']?(?:api[_-]?key|authorization|access[_-]?token|secret|password)[\"']?\s*[:=]\s*[\"']?)"
-        r"[^\s\"',}&]{4,}"
+        r"(?i)(?P<name>(?:(?:api|private)[_-]?key|authorization|(?:access|auth)[_-]?token|secret[_a-z-]{0,20}|password)"
+        r"[\"'\\]*\s*[:=]\s*[\"'\\]*)[^\s\"',}&\\]{4,}"
     ),
+    re.compile(r"(?i)(?P<name>\bcookie[\"']?\s*[:=]\s*[\"']?)[^\s;\"',]+=[^\s;\"',]+(?:;\s?[^\s;\"',]+=[^\s;\"',]+)*"),
+    re.compile(r"(?P<name>://[^\s/:@]{0,100}:)[^\s/@]{1,200}(?=@)"),
 )
+"""What is taken out; the group `name`, which says whose value it was, stays."""
 
 
 def excerpt(body: bytes) -> str:

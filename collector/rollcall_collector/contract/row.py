@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from .answer import is_episode
 from .exchange import EXCERPT_LIMIT, DispatchBegun, DispatchEnded, Tag
 from .verdict import Verdict
 
@@ -20,11 +21,18 @@ def failure_row(
     begun: DispatchBegun, ended: DispatchEnded, verdict: Verdict, policy: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The row for a failed dispatch; the agent's own row, untouched, where the agent wrote one."""
-    if verdict.by_agent and ended.answer is not None and "episode_id" not in ended.answer:
-        return dict(begun.identity) | ended.answer
-    row = dict(begun.identity) | _gym_keys(ended, verdict)
+    if verdict.by_agent and ended.answer is not None and not is_episode(ended.answer):
+        return identity_keys(begun) | ended.answer
+    row = identity_keys(begun) | _gym_keys(ended, verdict)
     row["_rollcall"] = _own_keys(begun, verdict, policy)
     return row if ended.answer is None else with_withheld_result(row, ended.answer)
+
+
+def identity_keys(begun: DispatchBegun) -> dict[str, Any]:
+    """Gym's identity keys of a row, but for one outside of `_` keys that a metric could be made of."""
+    return {
+        key: value for key, value in begun.identity.items() if key.startswith("_") or not isinstance(value, int | float)
+    }
 
 
 def with_withheld_result(row: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:

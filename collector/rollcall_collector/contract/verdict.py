@@ -5,7 +5,7 @@ call made on its behalf did not end well. A call that recovered, an exchange tha
 ended after the outermost answer began decide nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -75,7 +75,9 @@ def _counts(tag: Tag, ended: DispatchEnded, recovered: frozenset[str] | set[str]
 def _declared(ended: DispatchEnded, counting: tuple[Tag, ...]) -> Verdict:
     answer = ended.answer or {}
     inside = answer.get("result")
-    declared = answer.get("_ng_failure_class") or (inside or {}).get("_ng_failure_class")
+    declared = answer.get("_ng_failure_class")
+    if not declared and isinstance(inside, Mapping):
+        declared = inside.get("_ng_failure_class")
     name = str(declared or "agent_run_error")
     return Verdict("failed", name, "agent_declared", name, root_cause(counting), counting, by_agent=True)
 
