@@ -1,0 +1,91 @@
+"""Events as a proxy sends them, each with sound fields; a test names those that it is about."""
+
+from dataclasses import asdict
+from typing import Any
+
+from rollcall_collector.contract.exchange import (
+    DispatchAbandoned,
+    DispatchBegun,
+    DispatchEnded,
+    Event,
+    Recovered,
+    Tag,
+)
+
+T0 = 1_700_000_000.0
+"""When the outermost `/run` begins; its answer begins 100 s later."""
+
+ANSWERED = T0 + 100
+
+
+def begun(dispatch: str = "d-1", rollout: str = "0-0", **fields: Any) -> DispatchBegun:
+    """An outermost `/run` of session s-1 has been taken in."""
+    task, index = (int(part) for part in rollout.split("-")[:2])
+    known: dict[str, Any] = {
+        "session": "s-1",
+        "run": "r-1",
+        "benchmark": "math_agent",
+        "server": "math_agent",
+        "agent": "math_agent",
+        "started_at": T0,
+        "task_index": task,
+        "rollout_index": index,
+        "identity": {"_ng_task_index": task, "_ng_rollout_index": index, "agent_ref": {"name": "math_agent"}},
+    }
+    return DispatchBegun(dispatch=dispatch, rollout=rollout, **(known | fields))
+
+
+def ended(dispatch: str = "d-1", ending: str = "result", **fields: Any) -> DispatchEnded:
+    """The outermost `/run` has its answer."""
+    known = {"answer_began_at": ANSWERED, "ended_at": ANSWERED + 1, "status": 200}
+    return DispatchEnded(dispatch=dispatch, ending=ending, **(known | fields))  # type: ignore[arg-type]
+
+
+def tag(dispatch: str | None = "d-1", exchange: str = "x-1", **fields: Any) -> Tag:
+    """A model call made on the dispatch's behalf that was answered with 500, in time."""
+    known: dict[str, Any] = {
+        "call": f"c-{exchange}",
+        "server": "policy_model",
+        "kind": "model",
+        "role": "model",
+        "method": "POST",
+        "path": "/v1/responses",
+        "what": "http_status",
+        "status": 500,
+        "excerpt": "out of memory",
+        "started_at": T0 + 10,
+        "ended_at": T0 + 20,
+        "depth": 2,
+        "owner_by": "header",
+    }
+    return Tag(dispatch=dispatch, exchange=exchange, **(known | fields))
+
+
+def run_tag(dispatch: str = "d-1", **fields: Any) -> Tag:
+    """The outermost `/run` itself did not end well: 500."""
+    known: dict[str, Any] = {
+        "exchange": f"run-{dispatch}",
+        "server": "math_agent",
+        "kind": "agent",
+        "role": "run",
+        "path": "/run",
+        "depth": 0,
+        "started_at": T0,
+        "ended_at": ANSWERED + 1,
+    }
+    return tag(dispatch, **(known | fields))
+
+
+def recovered(dispatch: str = "d-1", call: str = "c-x-1") -> Recovered:
+    """The call was repeated with success."""
+    return Recovered(dispatch, call, T0 + 30)
+
+
+def abandoned(dispatch: str = "d-1") -> DispatchAbandoned:
+    """The caller of the outermost `/run` has left for good."""
+    return DispatchAbandoned(dispatch, T0 + 50)
+
+
+def batch(sender: str, first: int, *events: Event) -> dict[str, Any]:
+    """The body of POST /v1/events."""
+    return {"sender": sender, "first": first, "events": [asdict(event) for event in events]}
