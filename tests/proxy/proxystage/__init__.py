@@ -1,0 +1,1 @@
+"""A stage for transcripts: a real collector, a real proxy, and servers that play Gym's."""
