@@ -12,13 +12,14 @@ from uuid import uuid4
 import orjson
 from aiohttp import web
 from rollcall_collector.contract.exchange import DispatchBegun
+from rollcall_collector.contract.gate import Counts, withheld_metrics
 from rollcall_collector.contract.identity import Identity, identify
 from rollcall_collector.serving import Problem, bind, url_of
 
 from .answers import own_answer
 from .exchange import Exchange, head_from
 from .forwarding import Forwarder
-from .gate import Gate, withheld_answer
+from .gate import Gate, Withheld, withheld_answer
 from .gym_config import GymServer
 from .ledger import Ledger
 from .outermost import OutermostRun
@@ -89,7 +90,7 @@ class Exchanges:
         try:
             session = await self._sessions.of(session_of(exchange.head))
         except UnknownSessionError as error:
-            return own_answer("unknown_session", {"error": "unknown_session", "detail": str(error)}, 503)
+            return await withheld_answer(request, Withheld(withheld_metrics(Counts(), str(error))))
         withheld = await self._gate.ask(session.run, exchange.upstream.name)
         if withheld is not None:
             return await withheld_answer(request, withheld)
