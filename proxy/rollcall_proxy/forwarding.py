@@ -40,6 +40,8 @@ class Forwarder:
         try:
             answer = await self.open(request, exchange, waiting, sent)
         except UpstreamError as error:
+            if body is None:
+                await _read_to_its_end(request, exchange)
             await self.ended_badly(exchange, bad_from(error))
             return self.refuse(request, exchange, error)
         except asyncio.CancelledError:
@@ -136,6 +138,12 @@ async def pieces(answer: aiohttp.ClientResponse, waiting: Waiting) -> AsyncItera
 def request_body(request: web.BaseRequest, exchange: Exchange) -> AsyncIterator[bytes] | None:
     """The request's body as it arrives, digested on its way; None where there is none."""
     return _digested(request, exchange) if request.can_read_body else None
+
+
+async def _read_to_its_end(request: web.BaseRequest, exchange: Exchange) -> None:
+    """Digest what a server did not take: a retry is known by the whole body."""
+    async for _ in _digested(request, exchange):
+        pass
 
 
 async def _digested(request: web.BaseRequest, exchange: Exchange) -> AsyncIterator[bytes]:
