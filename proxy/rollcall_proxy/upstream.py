@@ -138,12 +138,19 @@ class Client:
     ) -> aiohttp.ClientResponse:
         """Send a request and wait for the answer's head; the body is read by the caller. Raises UpstreamError."""
         url = URL(upstream.url + target, encoded=True)
+        connect = upstream.limits.connect_timeout if upstream.limits else None
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=connect)
         while True:
-            request = self.session.request(method, url, headers=fields, data=body, allow_redirects=False)
+            request = self.session.request(
+                method, url, headers=fields, data=body, allow_redirects=False, timeout=limits
+            )
             try:
                 answer = await waiting.first_byte(request)
             except aiohttp.ClientConnectorError as error:
                 await self._again(upstream, error)
+            except aiohttp.ConnectionTimeoutError as error:
+                text = f"no connection within {connect:g} s, Rollcall's connect_timeout; raise it"
+                raise UpstreamError("timeout", text) from error
             except aiohttp.ClientError as error:
                 raise lost(error, "before any answer; whether the request was delivered is unknown") from error
             else:
