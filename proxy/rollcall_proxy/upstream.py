@@ -126,6 +126,7 @@ class Client:
             max_line_size=256 * 1024,
             max_field_size=256 * 1024,
         )
+        self.session._retry_connection = False  # a request is sent once; whether to send it again the caller decides
 
     async def open(
         self,
