@@ -8,9 +8,11 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator
+from socket import SO_LINGER, SOL_SOCKET
+from struct import pack
 
 import aiohttp
-from aiohttp import web
+from aiohttp import hdrs, web
 from rollcall_collector.contract.policy import is_failure_status
 
 from .answers import head_of, in_place_of
@@ -88,7 +90,8 @@ class Forwarder:
         passed = head_of(answer, request)
         failed = is_failure_status(answer.status, exchange.upstream.kind, exchange.role)
         bad = Bad("http_status", "", answer.status, bytearray()) if failed else None
-        await passed.prepare(request)
+        if bad is None or not ends_with_its_head(answer):
+            await passed.prepare(request)
         held = b""
         try:
             async for piece in pieces(answer, waiting):
@@ -102,8 +105,11 @@ class Forwarder:
                 held = piece
         except UpstreamError as error:
             await self.ended_badly(exchange, bad_from(error, answer.status))
+            if held:
+                await passed.write(held)
             return cut_off(request, passed)
         await self._ended(exchange, bad)
+        await passed.prepare(request)
         if held:
             await passed.write(held)
         await passed.write_eof()
@@ -133,6 +139,23 @@ async def pieces(answer: aiohttp.ClientResponse, waiting: Waiting) -> AsyncItera
             yield piece
     except (aiohttp.ClientError, OSError) as error:
         raise lost(error, "before the whole answer") from error
+    if (reset := _reset_at_its_end(answer)) is not None:
+        raise lost(reset, "before the whole answer") from reset
+
+
+def _reset_at_its_end(answer: aiohttp.ClientResponse) -> OSError | None:
+    """The reset of a connection whose close was to end the answer, which aiohttp takes for a good end (RFC 9112 8)."""
+    framed = hdrs.CONTENT_LENGTH in answer.headers or hdrs.TRANSFER_ENCODING in answer.headers
+    if framed or answer.method == hdrs.METH_HEAD or answer.status in (204, 304):
+        return None
+    protocol = answer._protocol  # `connection` is gone once all has been read
+    error = protocol.exception() if protocol is not None else None
+    return error if isinstance(error, OSError) else None
+
+
+def ends_with_its_head(answer: aiohttp.ClientResponse) -> bool:
+    """Whether nothing follows the head of a failed answer."""
+    return answer.method == hdrs.METH_HEAD or answer.headers.get(hdrs.CONTENT_LENGTH) == "0"
 
 
 def request_body(request: web.BaseRequest, exchange: Exchange) -> AsyncIterator[bytes] | None:
@@ -161,5 +184,7 @@ def cut_off(request: web.BaseRequest, response: web.StreamResponse) -> web.Strea
     if request.transport is not None and request.version >= aiohttp.HttpVersion11:
         request.transport.close()
     elif request.transport is not None:
+        # Without this, to abort a connection with nothing left to send ends it as cleanly as to close it (socket(7)).
+        request.transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, pack("ii", 1, 0))
         request.transport.abort()
     return response
