@@ -92,11 +92,15 @@ class Caller:
         self._http, self._listeners, self._incoming = http, listeners, incoming
         self.row: Any = None
 
+    @property
+    def owner(self) -> str:
+        return self._incoming.headers[OWNER]
+
     async def __call__(
         self, server: str, path: str, body: Any = None, method: str = "POST", fields: dict[str, str] | None = None
     ) -> Heard:
         """One exchange with another server; without `fields` it echoes the owner."""
-        echoed = {OWNER: self._incoming.headers[OWNER]} if fields is None else fields
+        echoed = {OWNER: self.owner} if fields is None else fields
         url, data = self._listeners[server] + path, json.dumps(body or {})
         async with self._http.request(method, url, data=data, headers=echoed) as answer:
             return Heard(path, dict(answer.headers), await answer.read(), answer.status)

@@ -48,6 +48,15 @@ class Peer:
                 got += piece
         return bytes(got)
 
+    async def so_far(self) -> bytes:
+        """What has come up to now; empty where nothing comes for a moment."""
+        got = bytearray()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.1):
+                while piece := await self.reader.read(65536):
+                    got += piece
+        return bytes(got)
+
     def reset(self) -> None:
         """End the connection with a reset."""
         sock: socket.socket = self.writer.get_extra_info("socket")

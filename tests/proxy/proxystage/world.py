@@ -157,8 +157,8 @@ class World:
 
     async def tags(self, name: str = "0-0") -> list[dict[str, Any]]:
         """The tags of a rollout's last dispatch."""
-        found: list[dict[str, Any]] = (await self.rollout(name))["dispatches"][-1]["tags"]
-        return found
+        dispatches = (await self.rollout(name))["dispatches"]
+        return list(dispatches[-1]["tags"]) if dispatches else []
 
 
 MODEL_ANSWERS: dict[str, fakes.Answer] = {"/v1/responses": Said({"status": "completed", "output": []})}

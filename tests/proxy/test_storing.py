@@ -1,0 +1,130 @@
+"""A tag is stored before anybody can have acted on what it is about."""
+
+import asyncio
+
+import orjson
+import pytest
+from aiohttp import web
+from conftest import Stage
+from proxystage.fakes import RESULT, Caller, FakeServer, Said
+from proxystage.raw import Peer, connect, post
+from proxystage.world import World, told
+
+
+class HeldCollector:
+    """A collector that answers no batch of events until it is released."""
+
+    def __init__(self) -> None:
+        self.events, self.asked, self.released = list[str](), asyncio.Event(), asyncio.Event()
+
+    async def take(self, request: web.Request) -> web.Response:
+        for event in orjson.loads(await request.read())["events"]:
+            self.events.append(event.get("what") or event["event"])
+        self.asked.set()
+        await self.released.wait()
+        return Said({"rulings": []}).response()
+
+    async def session(self, _: web.Request) -> web.Response:
+        return Said({"session": "s-1", "run": "r-1"}).response()
+
+
+@pytest.fixture
+async def held() -> HeldCollector:
+    return HeldCollector()
+
+
+@pytest.fixture
+async def world(stage: Stage, held: HeldCollector) -> World:
+    """A world whose collector holds what it is told."""
+    empty = await stage(collecting=False)
+    await empty.proxy_stops()
+    server = FakeServer("model", {"/v1/events": held.take, "/v1/sessions/s-1": held.session})
+    empty.collector = (await empty.serves(server)).url
+    await empty.proxy_starts()
+    return empty
+
+
+ERROR = b"HTTP/1.1 %s Bad Request\r\nContent-Length: %d\r\n\r\n%s"
+
+
+@pytest.mark.parametrize("body", [b"no such model", b""], ids=["a body", "no body"])
+async def test_a_failed_answer_is_not_whole_until_its_tag_is_stored(
+    world: World, held: HeldCollector, body: bytes
+) -> None:
+    """While the collector holds the tag, the caller has no whole answer; once it is stored, the answer is whole."""
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.say(ERROR % (b"400", len(body), body))
+
+    await world.stands_at((await world.serves_raw(script)).url)
+    caller = await connect(world.listeners["model"])
+    await caller.say(post("/v1/responses"))
+    await held.asked.wait()
+    before = await caller.so_far()
+    assert held.events == ["http_status"]
+    assert not before.endswith(b"\r\n\r\n" + body), "the answer is whole, and its tag is not stored"
+    held.released.set()
+    assert (before + await caller.until_lost()).endswith(b"\r\n\r\n" + body)
+    caller.close()
+
+
+async def test_all_but_the_last_piece_of_a_failed_stream_is_passed_on_at_once(
+    world: World, held: HeldCollector
+) -> None:
+    """Of three pieces two arrive while the third waits for the tag."""
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.say(b"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
+        await sent.wait()
+        await peer.say(b"1\r\nb\r\n0\r\n\r\n")
+
+    sent = asyncio.Event()
+    await world.stands_at((await world.serves_raw(script)).url)
+    caller = await connect(world.listeners["model"])
+    await caller.say(post("/v1/responses"))
+    sent.set()
+    await held.asked.wait()
+    held.released.set()
+    assert (await caller.until_lost()).endswith(b"0\r\n\r\n")
+    caller.close()
+
+
+async def test_rollcalls_own_answer_waits_for_its_tag(world: World, held: HeldCollector) -> None:
+    """The 502 for a server that is away."""
+    await world.stands_at("http://127.0.0.1:9")
+    asking = asyncio.ensure_future(world.post("model", "/v1/responses", {}, session=None))
+    await held.asked.wait()
+    assert (held.events, asking.done()) == (["unreachable"], False)
+    held.released.set()
+    assert told(await asking) == (502, "unreachable")
+
+
+async def test_an_outermost_run_is_answered_after_its_end_is_stored(world: World, held: HeldCollector) -> None:
+    """Its tag and its end travel before the row; a collector that gives no ruling leaves the proxy's own verdict."""
+
+    async def play(_: Caller) -> Said:
+        return Said("trouble", 500)
+
+    await world.plays(play)
+    asking = asyncio.ensure_future(world.run())
+    await held.asked.wait()
+    assert (held.events, asking.done()) == (["dispatch_begun"], False)
+    held.released.set()
+    assert told(await asking) == (200, "verdict")
+    assert held.events == ["dispatch_begun", "http_status", "dispatch_ended"]
+
+
+async def test_a_good_answer_waits_for_nobody(world: World, held: HeldCollector) -> None:
+    """A call that ended well is answered while the collector holds everything."""
+    answered = []
+
+    async def play(call: Caller) -> object:
+        answered.append((await call("model", "/v1/responses")).status)
+        held.released.set()
+        return RESULT
+
+    await world.plays(play)
+    assert told(await world.run()) == (200, None)
+    assert answered == [200]
