@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import orjson
 from aiohttp import web
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 
 from .contract.exchange import Event, Id, Text
@@ -33,7 +33,7 @@ class Batch:
     """Events of one sender, numbered from `first` on in the order in which they happened."""
 
     sender: Id
-    first: int
+    first: Annotated[int, Field(ge=1)]
     events: Sequence[Event]
 
 
@@ -228,7 +228,7 @@ def _validated(adapter: TypeAdapter[Result], value: Any) -> Result:
 
 def _number(query: Any, name: str, default: int, highest: int) -> int:
     text = query.get(name, str(default))
-    if not text.isdigit() or int(text) > highest:
+    if not text.isdecimal() or int(text) > highest:
         raise Problem(400, "wrong number", f"{name}={text!r}; send a number from 0 to {highest}")
     return int(text)
 

@@ -21,7 +21,7 @@ def _default_database() -> str:
 def split_address(value: str) -> tuple[str, int]:
     """`HOST:PORT` as its two parts. Raises ValueError."""
     host, _, port = value.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
+    if not host or not port.isdecimal() or int(port) > 65535:
         raise ValueError(f"{value!r} is no HOST:PORT; write 127.0.0.1:7078, port 0 for any free one")
     return host.strip("[]"), int(port)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event, insert, select
+from sqlalchemy import Connection, Engine, create_engine, event, insert, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
@@ -29,9 +29,18 @@ def open_database(url: str) -> Engine:
         _make_folder(Path(parsed.database).parent, url)
     engine = create_engine(parsed, connect_args={"timeout": 30})
     event.listen(engine, "connect", _on_connect)
-    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+    event.listen(engine, "begin", _on_begin)
     _translated(url, lambda: _ensure_schema(engine, url))
     return engine
+
+
+def writing(engine: Engine) -> Engine:
+    """The engine for transactions that write: each waits for its turn among all processes before it reads.
+
+    With SQLite's plain BEGIN a transaction that read first and writes then fails at once, whatever the busy timeout,
+    when another process has written in between (https://www.sqlite.org/isolation.html, SQLITE_BUSY_SNAPSHOT).
+    """
+    return engine.execution_options(rollcall_begin="BEGIN IMMEDIATE")
 
 
 def _make_folder(folder: Path, url: str) -> None:
@@ -48,8 +57,12 @@ def _on_connect(connection: Any, _: Any) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
+def _on_begin(connection: Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options().get("rollcall_begin", "BEGIN"))
+
+
 def _ensure_schema(engine: Engine, url: str) -> None:
-    with engine.begin() as connection:
+    with writing(engine).begin() as connection:
         metadata.create_all(connection)
         found = connection.execute(select(schema_version.c.version)).scalar()
         if found is None:

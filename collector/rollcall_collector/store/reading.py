@@ -215,7 +215,8 @@ def _unattributed(connection: Connection, run: str) -> int:
     ).first()
     if last is None:
         return 0
-    during = [tags.c.dispatch.is_(None), tags.c.ended_at >= last.started_at]
+    failed = tags.c.tag["what"].as_string() != "cancelled"
+    during = [tags.c.dispatch.is_(None), failed, tags.c.ended_at >= last.started_at]
     if last.ended_at is not None:
         during.append(tags.c.ended_at <= last.ended_at)
     return int(connection.execute(select(func.count()).select_from(tags).where(*during)).scalar_one())

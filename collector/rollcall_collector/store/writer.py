@@ -12,6 +12,9 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from .database import writing
 
 Result = TypeVar("Result")
 Job = Callable[[Connection], Any]
@@ -28,7 +31,7 @@ class Writer:
     """Runs jobs on the database, in order, and tells when they are committed."""
 
     def __init__(self, engine: Engine, capacity: int = 4096) -> None:
-        self._engine = engine
+        self._engine = writing(engine)
         self._jobs: queue.Queue[tuple[Job, Future[Any]] | None] = queue.Queue(capacity)
         self._thread = threading.Thread(target=self._run, name="rollcall-store-writer", daemon=True)
         self._thread.start()
@@ -60,7 +63,9 @@ class Writer:
             if closing:
                 return
 
-    def _commit(self, batch: list[tuple[Job, Future[Any]]]) -> None:
+    def _commit(self, waiting: list[tuple[Job, Future[Any]]]) -> None:
+        # A job whose caller has left is still done: it stands in the order in which things happened.
+        batch = [(job, done if done.set_running_or_notify_cancel() else Future()) for job, done in waiting]
         try:
             with self._engine.begin() as connection:
                 outcomes = [(done, _run_job(connection, job)) for job, done in batch]
@@ -69,7 +74,8 @@ class Writer:
             for _, done in batch:
                 done.set_exception(error)
             return
-        self.trouble = None
+        broken = [failure for _, (_, failure) in outcomes if isinstance(failure, SQLAlchemyError)]
+        self.trouble = f"{type(broken[0]).__name__}: {broken[0]}" if broken else None
         for done, (result, failure) in outcomes:
             if failure is None:
                 done.set_result(result)

@@ -40,15 +40,20 @@ class Session:
 
 
 def put_session(connection: Connection, session: Session, now: float) -> None:
-    """Take in a session and its run; to put it again changes nothing but the heartbeat."""
+    """Take in a session and its run; to put it again changes nothing but the heartbeat.
+
+    Of a session known from its first dispatch only, this is what it says of itself.
+    """
+    known = connection.execute(select(sessions.c.attached).where(sessions.c.session == session.session)).scalar()
+    changes = {"output": session.output} | ({} if known else {"asked_at": None})
     run = insert(runs).values(run=session.run, output=session.output, created_at=now)
-    connection.execute(
-        run.on_conflict_do_update(index_elements=["run"], set_={"output": run.excluded.output, "asked_at": None})
-    )
-    row = asdict(session) | {"started_at": now, "heartbeat_at": now}
+    connection.execute(run.on_conflict_do_update(index_elements=["run"], set_=changes))
+    row = asdict(session) | {"heartbeat_at": now}
     del row["output"]
     connection.execute(
-        insert(sessions).values(row).on_conflict_do_update(index_elements=["session"], set_={"heartbeat_at": now})
+        insert(sessions)
+        .values(row | {"started_at": now})
+        .on_conflict_do_update(index_elements=["session"], set_={"heartbeat_at": now} if known else row)
     )
 
 
@@ -124,9 +129,7 @@ def _apply(connection: Connection, event: Event, policy: Mapping[str, Any]) -> N
         case Tag():
             _add_tag(connection, event, policy)
         case Recovered():
-            connection.execute(
-                update(tags).where(tags.c.dispatch == event.dispatch, tags.c.call == event.call).values(recovered=True)
-            )
+            _heal(connection, event, policy)
         case DispatchBegun():
             _begin(connection, event)
         case DispatchEnded():
@@ -198,6 +201,17 @@ def _add_tag(connection: Connection, tag: Tag, policy: Mapping[str, Any]) -> Non
     connection.execute(insert(tags).values(row).on_conflict_do_nothing())
     if tag.dispatch and state in ("succeeded", "failed", "omitted"):
         _rejudge(connection, tag.dispatch, policy)  # a late tag: it ended in time and was only delivered late
+
+
+def _heal(connection: Connection, event: Recovered, policy: Mapping[str, Any]) -> None:
+    asked = select(dispatches.c.ended).where(dispatches.c.dispatch == event.dispatch)
+    ended = connection.execute(asked).scalar()
+    if ended is not None and event.ended_at > ended["answer_began_at"]:
+        return  # as any exchange that ended after the answer began, it decides nothing
+    healed = (tags.c.dispatch == event.dispatch, tags.c.call == event.call)
+    connection.execute(update(tags).where(*healed).values(recovered=True))
+    if _state_of(connection, event.dispatch) == "failed":
+        _rejudge(connection, event.dispatch, policy)
 
 
 def _state_of(connection: Connection, dispatch: str | None) -> str | None:
