@@ -19,16 +19,16 @@ class Spool:
     def __init__(self, folder: Path, sender: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / f"{sender}.jsonl"
-        self._file = self.path.open("a+b")
+        self._file = self.path.open("a+b", buffering=0)  # what the disk refused must not be written later
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.depth = sum(1 for _ in self._lines())
 
     def append(self, batch: bytes) -> None:
         """Keep a batch. Raises OSError when the disk does not take it; then nothing of it is kept."""
-        end = self._file.seek(0, os.SEEK_END)
+        end, rest = self._file.seek(0, os.SEEK_END), batch + b"\n"
         try:
-            self._file.write(batch + b"\n")
-            self._file.flush()
+            while rest:
+                rest = rest[self._file.write(rest) :]
             os.fsync(self._file.fileno())
         except OSError:
             self._file.truncate(end)
@@ -42,7 +42,6 @@ class Spool:
     def clear(self) -> None:
         """All has been delivered."""
         self._file.truncate(0)
-        self._file.flush()
         os.fsync(self._file.fileno())
         self.depth = 0
 
@@ -54,7 +53,7 @@ class Spool:
 
     def _lines(self) -> Iterator[bytes]:
         self._file.seek(0)
-        for line in self._file:
+        for line in self._file.read().splitlines(keepends=True):
             if line.endswith(b"\n") and _is_json(line):  # a line torn by a crash was never promised to anybody
                 yield line.rstrip(b"\n")
 
