@@ -1,0 +1,49 @@
+"""A proxy as a process of its own, to be killed."""
+
+import asyncio
+import re
+import resource
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from .world import World
+
+
+@dataclass
+class ProxyProcess:
+    """`rollcall proxy`, running."""
+
+    process: asyncio.subprocess.Process
+    url: str
+
+    async def kill(self) -> None:
+        """kill -9: nothing is said, nothing is closed."""
+        if self.process.returncode is None:
+            self.process.kill()
+        await self.process.wait()
+
+    def disk_full(self) -> None:
+        """From now on no file of the process grows: what a full disk does."""
+        resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+
+
+@asynccontextmanager
+async def proxy_process(world: World) -> AsyncIterator[ProxyProcess]:
+    """Start a proxy for the world; the world speaks to it from now on."""
+    options = {"listen": "127.0.0.1:0", "collector": world.collector, "spool": world.spool, "connect-window": "0.001"}
+    flags = [part for name, value in options.items() for part in (f"--{name}", str(value))]
+    command = [sys.executable, "-m", "rollcall_runner", "proxy", *flags]
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+    )
+    assert process.stdout is not None
+    started = ProxyProcess(process, "")
+    try:
+        said = re.search(r"listening on (\S+)", (await process.stdout.readline()).decode())
+        assert said is not None
+        world.proxy = started.url = said[1]
+        yield started
+    finally:
+        await started.kill()
