@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 from rollcall_attach import owner
 
-from rollcall_runner.demo.files import Output, Row
+from rollcall_runner.demo.files import Output, Row, identity
 from rollcall_runner.demo.plan import planned_rows
 
 IN_PARALLEL = 8
@@ -41,17 +41,28 @@ class RolloutCollectionHelper:
     def __init__(self, http: aiohttp.ClientSession, addresses: Mapping[str, str]) -> None:
         self.http, self.addresses = http, addresses
         self.slots = asyncio.Semaphore(IN_PARALLEL)
+        self.sent: list[asyncio.Task[tuple[Row, Row]]] = []
 
     async def run_from_config(self, config: RolloutCollectionConfig) -> None:
         output = config.output
         if not (config.resume_from_cache and output.inputs.exists() and output.main.exists()):
             output.start(planned_rows())
-        for finished in self.run_examples(output.pending()):
-            output.add(*await finished)
+        try:
+            for finished in self.run_examples(output.pending()):
+                output.add(*await finished)
+        finally:
+            await self._stop()
         await self._call_aggregate_metrics(output)
 
     def run_examples(self, rows: list[Row]) -> Iterator[Awaitable[tuple[Row, Row]]]:
-        return asyncio.as_completed([self._rollout(row) for row in rows])
+        self.sent = [asyncio.create_task(self._rollout(row), name=f"rollout {identity(row)}") for row in rows]
+        return asyncio.as_completed(self.sent)
+
+    async def _stop(self) -> None:
+        """One `/run` that is not 2xx ends the run, as in Gym, and takes the others with it."""
+        for rollout in self.sent:
+            rollout.cancel()
+        await asyncio.gather(*self.sent, return_exceptions=True)
 
     async def _call_aggregate_metrics(self, output: Output) -> None:
         """One question a benchmark with a scored row, answered with numbers or with the word that they are withheld."""

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import aiohttp
 import yaml
 from rollcall_attach import control, dispatcher, ending
 
@@ -75,6 +76,8 @@ def main() -> None:
         collect_rollouts(RolloutCollectionConfig(asked.output.absolute(), asked.resume))
     except control.Failure as failure:
         control.stop(failure)
+    except aiohttp.ClientError as error:
+        sys.exit(f"the evaluation ended early: {error}")
 
 
 if __name__ == "__main__":

@@ -33,9 +33,10 @@ def main(argv: list[str]) -> int:
 def introduction() -> str:
     swallowed = sum(fault.swallowed for fault in FAULTS.values())
     return (
-        f"{len(planned_rows())} rollouts of two benchmarks, {len(FAULTS)} of them meet a fault. "
-        f"Without Rollcall, {swallowed} of those would count as wrong answers (reward 0) because the agent or the "
-        "verifier swallows the failure, and the server that never answers would hold up the run for ever.\n"
+        f"{len(planned_rows())} rollouts of two benchmarks; {len(FAULTS)} of them meet a fault.\n"
+        "Without Rollcall, the first call that is refused would end the run and lose what is in flight, a server that "
+        f"never answers would hold it up for ever, and {swallowed} failures that the agent or the verifier swallows "
+        "would count as wrong answers (reward 0).\n"
     )
 
 
