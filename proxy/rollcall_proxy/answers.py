@@ -8,7 +8,6 @@ from typing import Any
 import aiohttp
 import orjson
 from aiohttp import hdrs, web
-from multidict import CIMultiDict
 
 from .fields import passed_on
 from .upstream import Upstream, UpstreamError
@@ -19,20 +18,21 @@ ANSWER_FIELD = "Rollcall-Answer"
 class PassedOn(web.StreamResponse):
     """A server's answer. aiohttp adds fields of its own to what it sends; this takes them out again."""
 
-    def __init__(self, status: int, reason: str | None, fields: CIMultiDict[str]) -> None:
-        super().__init__(status=status, reason=reason, headers=fields)
-        self._invented = [name for name in (hdrs.CONTENT_TYPE, hdrs.DATE, hdrs.SERVER) if name not in fields]
-
     async def _prepare_headers(self) -> None:
+        invented = [name for name in (hdrs.CONTENT_TYPE, hdrs.DATE, hdrs.SERVER) if name not in self.headers]
         await super()._prepare_headers()
-        for name in self._invented:
+        for name in invented:
             self.headers.popall(name, None)
+
+
+class WholePassedOn(PassedOn, web.Response):
+    """The same for an answer whose body has been read."""
 
 
 def head_of(answer: aiohttp.ClientResponse, request: web.BaseRequest) -> PassedOn:
     """The head of a server's answer, framed for the caller."""
     fields = passed_on(answer.raw_headers)
-    passed = PassedOn(answer.status, answer.reason, fields)
+    passed = PassedOn(status=answer.status, reason=answer.reason, headers=fields)
     bodyless = request.method == "HEAD" or answer.status in (204, 304)
     if hdrs.CONTENT_LENGTH not in fields and not bodyless:
         if request.version >= aiohttp.HttpVersion11:
@@ -46,8 +46,7 @@ def whole(answer: aiohttp.ClientResponse, body: bytes) -> web.StreamResponse:
     """A server's answer whose body has been read."""
     fields = passed_on(answer.raw_headers)
     fields[hdrs.CONTENT_LENGTH] = str(len(body))
-    response = web.Response(status=answer.status, reason=answer.reason, headers=fields, body=body)
-    return response
+    return WholePassedOn(status=answer.status, reason=answer.reason, headers=fields, body=body)
 
 
 def own_answer(word: str, value: Any, status: int = 200) -> web.Response:
