@@ -16,11 +16,12 @@ _OWN = frozenset({OWNER_FIELD.lower(), SESSION_FIELD.lower()})
 
 def request_fields(raw: Fields, owner: str) -> CIMultiDict[str]:
     """A request's fields as they go to the server, with the owner that Rollcall names."""
-    fields = passed_on(raw)
+    fields, spelling = passed_on(raw), dict[str, str]()
     for name in _OWN:
         fields.popall(name, None)
     fields[OWNER_FIELD] = owner
-    return fields
+    # Of one field in several spellings, aiohttp's client keeps the last alone.
+    return CIMultiDict((spelling.setdefault(name.lower(), name), value) for name, value in fields.items())
 
 
 def passed_on(raw: Fields) -> CIMultiDict[str]:
