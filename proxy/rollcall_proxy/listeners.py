@@ -17,6 +17,7 @@ from rollcall_collector.contract.identity import Identity, identify
 from rollcall_collector.serving import Problem, bind, url_of
 
 from .answers import own_answer
+from .encoding import decoded
 from .exchange import Exchange, head_from
 from .forwarding import Forwarder
 from .gate import Gate, Withheld, withheld_answer
@@ -76,7 +77,8 @@ class Exchanges:
     async def _outermost_run(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
         body = b"".join([piece async for piece in request.content.iter_any()])
         exchange.digest.update(body)
-        identity = identify(_json(body), exchange.upstream.name)
+        plain = decoded(body, exchange.head.fields.get("content-encoding", ""))
+        identity = identify(_json(plain or b""), exchange.upstream.name)
         if identity is None:
             return await self._forwarder.forward(request, exchange, body)
         try:
@@ -176,6 +178,7 @@ class Listeners:
         served = web.Server(
             handler,
             handler_cancellation=True,
+            auto_decompress=False,
             access_log=None,
             keepalive_timeout=_IDLE_S,
             max_line_size=_HEAD_LIMIT,
