@@ -86,9 +86,9 @@ def url_of(bound: socket.socket, host: str | None = None) -> str:
     return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
 
 
-async def until_stopped() -> None:
-    """Wait for SIGINT or SIGTERM."""
+def stop_on_signal() -> asyncio.Event:
+    """An event that SIGINT or SIGTERM sets from now on."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    await stop.wait()
+    return stop

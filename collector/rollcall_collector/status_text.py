@@ -1,9 +1,11 @@
-"""The status of a run as text that fits 80 columns."""
+"""The status of a run as text that fits 80 columns, but for the path of its output."""
 
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
 _COLUMNS = ("expected", "succeeded", "failed", "omitted", "running", "missing")
+_WIDTH = 80
 _NAME_WIDTH = 20
 _COLUMN_WIDTH = 10
 
@@ -11,7 +13,7 @@ _COLUMN_WIDTH = 10
 def status_text(status: Mapping[str, Any]) -> str:
     """A heading, a line for each benchmark, and what withholds metrics."""
     lines = [
-        f"run {status['run']} ({status['state']}, sessions: {status['sessions']})",
+        *fitted(f"run {status['run']} ({status['state']}, sessions: {status['sessions']})"),
         f"output {status['output'] or 'unknown'}",
         "",
         *benchmark_table(status["benchmarks"]),
@@ -32,9 +34,20 @@ def benchmark_table(benchmarks: list[Mapping[str, Any]]) -> list[str]:
         )
     for benchmark in benchmarks:
         reason = f": {benchmark['reason']}" if benchmark["reason"] else ""
-        lines.append(f"  {benchmark['benchmark']}: metrics {benchmark['metrics']}{reason}")
+        lines += fitted(f"{benchmark['benchmark']}: metrics {benchmark['metrics']}{reason}", "  ")
     return lines if benchmarks else ["nothing expected yet"]
 
 
+def fitted(text: str, indent: str = "") -> list[str]:
+    """The text as lines of 80 columns; a server's or a file's words cannot write to the terminal."""
+    return textwrap.wrap(printable(text), _WIDTH, initial_indent=indent, subsequent_indent=indent * 2)
+
+
+def printable(text: str) -> str:
+    """The text with a space in the place of each character that is none of a line's."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
 def _cut(name: str) -> str:
+    name = printable(name)
     return name if len(name) < _NAME_WIDTH else name[: _NAME_WIDTH - 2] + "…"

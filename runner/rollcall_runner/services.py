@@ -10,7 +10,7 @@ from typing import Any
 
 import uvloop
 from rollcall_collector.contract.gate import ExitStatus
-from rollcall_collector.serving import until_stopped
+from rollcall_collector.serving import stop_on_signal
 from rollcall_collector.store import DatabaseError
 
 
@@ -39,9 +39,10 @@ def serve(name: str, service: Callable[[], AbstractAsyncContextManager[str]]) ->
     raise_file_limit()
 
     async def main() -> int:
+        stop = stop_on_signal()
         async with service() as url:
             print(f"rollcall {name} listening on {url}", flush=True)
-            await until_stopped()
+            await stop.wait()
         return ExitStatus.SUCCEEDED
 
     try:
