@@ -1,7 +1,7 @@
 """What the collector's tests share; the helper modules beside this file are imported by name."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ HERE = Path(__file__).parent
 if str(HERE) not in sys.path:
     sys.path.insert(0, str(HERE))
 
+from collector_client import Client, running  # noqa: E402
 from collector_store import Store  # noqa: E402
 
 
@@ -36,3 +37,10 @@ def second_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     opened = Store(tmp_path_factory.mktemp("second") / "x.sqlite3")
     yield opened
     opened.close()
+
+
+@pytest.fixture
+async def collector(tmp_path: Path) -> AsyncIterator[Client]:
+    """A collector that knows nothing yet."""
+    async with running(tmp_path / "x.sqlite3") as client:
+        yield client
