@@ -84,6 +84,8 @@ class Exchanges:
         try:
             session = await self._sessions.of(session_of(exchange.head))
         except UnknownSessionError as error:
+            if self._observe:
+                return await self._forwarder.forward(request, exchange, body)
             return own_answer("unknown_session", {"error": "unknown_session", "detail": str(error)}, 503)
         begun = dispatch_of(identity, exchange, session.session, session.run)
         return await self._run.answer(request, exchange, body, begun)
