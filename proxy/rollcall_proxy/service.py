@@ -118,7 +118,10 @@ class MainPort:
         return web.Response(status=status, body=body, headers={"Content-Type": kind})
 
     async def _ask(self, method: str, path: str) -> None:
-        status, _, body = await self._asked(method, path, None)
+        try:
+            status, _, body = await self._asked(method, path, None)
+        except Problem as away:
+            raise Problem(503, away.title, away.detail) from away
         if status != 200:
             raise Problem(503, "the collector is not ready", body[:500].decode("utf-8", "replace"))
 
