@@ -45,8 +45,13 @@ def test_observing_tells_the_whole_truth(faulty: Outcome, lab: Lab) -> None:
     assert status["unattributed"] == 0
 
 
-def test_observing_finds_the_first_cause(faulty: Outcome, lab: Lab) -> None:
+def test_the_installed_package_attaches_servers_whose_environments_lack_it(
+    faulty: Outcome, lab: Lab, home: Path
+) -> None:
+    """A failed model call has its rollout for owner only if the agent, a child of Gym's, passed the owner on."""
     assert lab.collector
+    assert "PYTHONPATH" not in lab.servers.env
+    assert not list(home.glob("lib/python3.*/site-packages/*rollcall*"))
     failed = [rollout for rollout in lab.collector.rollouts(faulty.run) if rollout["state"] == "failed"]
     assert {rollout["root_cause"]["server"] for rollout in failed} == {"policy_model"}
 

@@ -13,7 +13,7 @@ from gymlab import http
 from gymlab.model import Model
 from gymlab.processes import Process, allow_many_files, descendants, launch
 
-START_SECONDS = 120
+START_SECONDS = 180
 
 
 @dataclass
