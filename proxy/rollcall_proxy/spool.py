@@ -4,6 +4,7 @@ Each line is a batch `{"sender", "first", "events"}` as it goes to the collector
 A sender's file is locked while its process lives, so that a later process delivers only what a dead one has left.
 """
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -17,14 +18,19 @@ class Spool:
     """The spool of one sender."""
 
     def __init__(self, folder: Path, sender: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / f"{sender}.jsonl"
-        self._file = self.path.open("a+b", buffering=0)  # what the disk refused must not be written later
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self.path = folder / f"{sender}.jsonl"
+            self._file = self.path.open("a+b", buffering=0)  # what the disk refused must not be written later
+        except OSError as error:
+            raise OSError(error.errno, f"the spool {folder} cannot be written: {error.strerror}; set spool") from error
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.depth = sum(1 for _ in self._lines())
 
     def append(self, batch: bytes) -> None:
         """Keep a batch. Raises OSError when the disk does not take it; then nothing of it is kept."""
+        if os.fstat(self._file.fileno()).st_nlink == 0:
+            raise OSError(errno.ENOENT, f"{self.path} has been removed")
         end, rest = self._file.seek(0, os.SEEK_END), batch + b"\n"
         try:
             while rest:
