@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,7 @@ import uvloop
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from proxystage.world import World
-
-Stage = Callable[..., Awaitable[World]]
+from proxystage.world import Stage, World
 
 
 @pytest.hookimpl(optionalhook=True)

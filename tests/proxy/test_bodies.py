@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import hashlib
+from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
@@ -28,12 +29,12 @@ async def echo(world: World) -> World:
 async def test_a_body_of_3_mb_passes_both_ways(echo: World, chunked: bool) -> None:
     """By length and by chunks; no limit of Rollcall's own."""
 
-    async def pieces() -> object:
+    async def pieces() -> AsyncIterator[bytes]:
         for at in range(0, len(LARGE), 70_000):
             yield LARGE[at : at + 70_000]
 
     url, data = echo.listeners["model"] + "/v1/echo", pieces() if chunked else LARGE
-    async with echo.http.post(url, data=data) as answer:  # type: ignore[arg-type]  # an async iterator of bytes
+    async with echo.http.post(url, data=data) as answer:
         assert (answer.status, await answer.read() == LARGE) == (200, True)
 
 
@@ -77,7 +78,7 @@ async def test_a_coded_run_answer_is_read_as_a_copy_and_passes_untouched(world: 
     answers = [
         Said(body=gzip.compress(body), fields={"Content-Encoding": "gzip"}) for body in (b'{"reward": 1}', b"{}")
     ]
-    await world.registers(agent=FakeServer("agent", {"/run": answers}))  # type: ignore[dict-item]  # one after the other
+    await world.registers(agent=FakeServer("agent", {"/run": answers}))
     await world.expects(("agent", 0, 0), ("agent", 1, 0))
     assert [told(await world.run(task)) for task in (0, 1)] == [(200, None), (200, "verdict")]
 

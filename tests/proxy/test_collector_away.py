@@ -1,11 +1,12 @@
 """While the collector is away: the proxy judges by itself, keeps what it has seen, and delivers it later."""
 
 import asyncio
+import shutil
 
 import pytest
-from conftest import Stage
+from aiohttp import web
 from proxystage.fakes import RESULT, Caller, FakeServer, Said
-from proxystage.world import World, cause, eventually, told
+from proxystage.world import Stage, World, cause, eventually, told
 
 MODEL = {"/v1/responses": Said("no such model", 400)}
 
@@ -82,10 +83,10 @@ async def test_metrics_are_withheld_and_the_gate_says_unknown(alone: World) -> N
 async def test_a_batch_that_the_collector_refuses_is_kept_aside_and_withholds(world: World) -> None:
     """It must not block what follows, and what it said is not known: metrics are withheld."""
 
-    async def refuse(_: object) -> object:
+    async def refuse(_: web.Request) -> web.Response:
         return Said({"title": "a field is wrong"}, 400).response()
 
-    stand_in = FakeServer("model", {"/v1/events": refuse, "/v1/sessions/s-1": Said({"run": "r-1"})})  # type: ignore[dict-item]  # an aiohttp handler
+    stand_in = FakeServer("model", {"/v1/events": refuse, "/v1/sessions/s-1": Said({"run": "r-1"})})
     await world.proxy_stops()
     world.collector = (await world.serves(stand_in)).url
     await world.proxy_starts()
@@ -95,8 +96,41 @@ async def test_a_batch_that_the_collector_refuses_is_kept_aside_and_withholds(wo
     assert list((world.spool / "rejected").iterdir())
 
 
-async def test_a_spool_where_a_file_stands_is_refused_at_the_start(stage: Stage, world: World) -> None:
-    """The error names the place."""
+async def test_a_collector_that_is_busy_gets_everything_later(world: World) -> None:
+    """503 to the first batch: into the spool, and delivered with all that follows, in order."""
+    numbers: list[int] = []
+
+    async def take(request: web.Request) -> web.Response:
+        batch = await request.json()
+        if not numbers:
+            numbers.append(0)
+            return Said({"title": "the store is busy"}, 503).response()
+        numbers.extend(range(batch["first"], batch["first"] + len(batch["events"])))
+        return Said({"rulings": []}).response()
+
+    stand_in = FakeServer("model", {"/v1/events": take, "/v1/sessions/s-1": Said({"run": "r-1"}), "/readyz": Said({})})
+    await world.proxy_stops()
+    world.collector = (await world.serves(stand_in)).url
+    await world.proxy_starts()
+    await world.plays(play)
+    assert [told(await world.run(task)) for task in (0, 2)] == [(200, None), (200, None)]
+    await eventually(lambda: delivered(world))
+    assert numbers == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("place", ["taken", "taken/below"])
+async def test_a_spool_that_cannot_be_written_is_refused_at_the_start(stage: Stage, world: World, place: str) -> None:
+    """A file stands in its place: the error says that it is the spool, where, and which setting changes it."""
     (world.folder / "taken").write_text("")
-    with pytest.raises(OSError, match="taken"):
-        await stage(spool=world.folder / "taken")
+    with pytest.raises(OSError, match=f"the spool .*/{place} cannot be written: .*; set spool"):
+        await stage(spool=world.folder / place)
+
+
+async def test_a_spool_that_was_removed_keeps_nothing_and_says_so(alone: World) -> None:
+    """Verdicts stand and traffic goes on; what was not stored is not known, so the metrics are withheld."""
+    shutil.rmtree(alone.spool)
+    assert [told(await alone.run(task)) for task in (0, 1)] == [(200, None), (200, "verdict")]
+    await alone.collector_starts()
+    metrics = await alone.metrics()
+    assert told(metrics) == (200, "withheld")
+    assert "not stored" in metrics.value["key_metrics"]["rollcall/reason"]

@@ -4,9 +4,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from conftest import Stage
 from proxystage.fakes import METRICS, RESULT, Caller, Heard, Said, agent
-from proxystage.world import World, told
+from proxystage.world import Stage, World, told
 
 
 async def good(_: Caller) -> object:

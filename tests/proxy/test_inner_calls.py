@@ -22,7 +22,7 @@ def swallowing(*calls: tuple[str, str]) -> Play:
 
 async def played(world: World, play: Play, **others: FakeServer) -> Heard:
     """What the dispatcher of the only expected rollout is answered."""
-    await world.plays(play, **others)
+    await world.plays(play, "agent", **others)
     await world.expects(("agent", 0, 0))
     return await world.run()
 

@@ -2,10 +2,9 @@
 
 import aiohttp
 import pytest
-from conftest import Stage
 from proxystage.fakes import METRICS, RESULT, Caller, FakeServer, Said
 from proxystage.raw import Peer, asked, post
-from proxystage.world import GONE, World, told
+from proxystage.world import GONE, Stage, World, told
 
 
 @pytest.fixture

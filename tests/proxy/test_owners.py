@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from aiohttp import web
 from proxystage.fakes import OWNER, RESULT, Caller, FakeServer, Said
 from proxystage.world import World, cause, told
 from rollcall_proxy.owners import Head, Owner, find_owner
@@ -48,8 +49,8 @@ async def test_each_request_reaches_its_server_with_a_minted_owner_and_no_sessio
 async def test_a_nested_call_is_owned_by_the_call_that_made_it(world: World) -> None:
     """Each hop gets an owner of its own, of the same dispatch: the depth tells the innermost failure."""
 
-    async def generate(request: object) -> object:
-        await Caller(world.http, world.listeners, request)("model", "/v1/responses")  # type: ignore[arg-type]
+    async def generate(request: web.Request) -> web.Response:
+        await Caller(world.http, world.listeners, request)("model", "/v1/responses")
         return Said("wrapped", 500).response()
 
     async def play(call: Caller) -> object:
@@ -57,7 +58,7 @@ async def test_a_nested_call_is_owned_by_the_call_that_made_it(world: World) -> 
         return RESULT
 
     player = await world.plays(play, model=FakeServer("model", FAILING.copy()))
-    player.answers["/v1/responses"] = generate  # type: ignore[assignment]  # an aiohttp handler
+    player.answers["/v1/responses"] = generate
     await world.expects(("agent", 0, 0))
     assert cause((await world.run()).value) == ("model", "model", "http_status", 400)
     assert sorted((tag["server"], tag["depth"]) for tag in await world.tags()) == [("agent", 1), ("model", 2)]
@@ -93,7 +94,7 @@ async def by_path(world: World, path: str) -> None:
         return RESULT
 
     answers = {path: Said("bad", 400)}
-    await world.plays(play, model=FakeServer("model", answers))  # type: ignore[arg-type]  # answers by path
+    await world.plays(play, model=FakeServer("model", answers))
     await world.expects(("agent", 3, 0))
 
 
@@ -133,7 +134,7 @@ async def test_of_two_dispatches_under_one_id_none_is_named_by_the_prefix(world:
         return RESULT
 
     failing = {PREFIX.format("3-0"): Said("bad", 400)}
-    await world.plays(play, model=FakeServer("model", failing))  # type: ignore[arg-type]  # answers by path
+    await world.plays(play, model=FakeServer("model", failing))
     await world.expects(("agent", 3, 0), ("other", 3, 0))
     ran = await asyncio.gather(world.run(3), world.run(3, agent_ref={"name": "other"}))
     assert [told(answer) for answer in ran] == [(200, None), (200, None)]

@@ -1,10 +1,9 @@
 """Proxies as processes: killed with a filled spool, and on a disk that takes nothing more."""
 
 import pytest
-from conftest import Stage
 from proxystage.fakes import RESULT, Caller, FakeServer, Said
 from proxystage.process import proxy_process
-from proxystage.world import World, eventually, told
+from proxystage.world import Stage, World, eventually, told
 
 
 async def play(call: Caller) -> object:

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import Stage
 from proxystage.fakes import RESULT, Caller, FakeServer, Heard, Said
-from proxystage.world import World, told
+from proxystage.world import Stage, World, told
 
 PROBLEM = "application/problem+json"
 
@@ -111,7 +110,7 @@ async def test_the_stand_in_hands_out_the_head_servers_config_with_other_address
     instances = [{"name": "policy", "url": "http://10.0.0.5:8001"}]
     world = await stage()
     answers = {"/global_config_dict_yaml": Said(yaml.safe_dump(TWO)), "/server_instances": Said(instances)}
-    head = await world.serves(FakeServer("model", answers))  # type: ignore[arg-type]  # answers by path
+    head = await world.serves(FakeServer("model", answers))
     await world.proxy_stops()
     await world.proxy_starts(head_server=head.url)
     found = yaml.safe_load((await world.main("GET", "/global_config_dict_yaml")).value)

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from aiohttp import web
 from proxystage.fakes import RESULT, Caller, FakeServer, Heard, Said
 from proxystage.world import World, told
 from rollcall_proxy.service import serving
@@ -55,7 +56,7 @@ async def test_dispatchers_without_the_attach_get_a_run_each(world: World) -> No
 
 async def test_a_failure_at_another_proxy_counts(world: World) -> None:
     """The agent's machine has a proxy of its own: the collector alone knows, and the dispatcher is answered the row."""
-    settings = ProxySettings(listen="127.0.0.1:0", collector=world.collector, spool=world.spool, connect_window=0.001)
+    settings: dict[str, Any] = {"listen": "127.0.0.1:0", "collector": world.collector, "spool": world.spool}
     model = await world.serves(FakeServer("model", {"/v1/responses": Said("bad", 400)}))
 
     async def play(call: Caller) -> object:
@@ -64,7 +65,7 @@ async def test_a_failure_at_another_proxy_counts(world: World) -> None:
 
     await world.plays(play)
     await world.expects(("agent", 0, 0))
-    near, world.proxy = world.proxy, await world.stack.enter_async_context(serving(settings))
+    near, world.proxy = world.proxy, await world.stack.enter_async_context(serving(ProxySettings(**settings)))
     await world.config({"far": model.entry})
     world.proxy = near
     row = (await world.run()).value
@@ -93,7 +94,7 @@ async def test_a_call_that_is_open_when_the_run_is_answered_decides_nothing(worl
     """A clean-up that outlives its rollout and fails: recorded, and the verdict stands."""
     answered, left = asyncio.Event(), list[asyncio.Future[Heard]]()
 
-    async def slow(_: object) -> object:
+    async def slow(_: web.Request) -> web.Response:
         await answered.wait()
         return Said("trouble", 500).response()
 
@@ -101,7 +102,7 @@ async def test_a_call_that_is_open_when_the_run_is_answered_decides_nothing(worl
         left.append(asyncio.ensure_future(call("tools", "/close_session")))
         return RESULT
 
-    await world.plays(play, tools=FakeServer("resources", {"/close_session": slow}))  # type: ignore[dict-item]
+    await world.plays(play, tools=FakeServer("resources", {"/close_session": slow}))
     await world.expects(("agent", 0, 0))
     assert told(await world.run()) == (200, None)
     answered.set()

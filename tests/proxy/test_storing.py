@@ -5,10 +5,9 @@ import asyncio
 import orjson
 import pytest
 from aiohttp import web
-from conftest import Stage
 from proxystage.fakes import RESULT, Caller, FakeServer, Said
 from proxystage.raw import Peer, connect, post
-from proxystage.world import World, told
+from proxystage.world import Stage, World, told
 
 
 class HeldCollector:
@@ -69,25 +68,29 @@ async def test_a_failed_answer_is_not_whole_until_its_tag_is_stored(
     caller.close()
 
 
-async def test_all_but_the_last_piece_of_a_failed_stream_is_passed_on_at_once(
-    world: World, held: HeldCollector
-) -> None:
-    """Of three pieces two arrive while the third waits for the tag."""
+async def test_all_but_the_last_piece_of_a_failed_stream_passes_at_once(world: World, held: HeldCollector) -> None:
+    """Of three pieces two reach the caller while the collector holds the tag; the third waits for it."""
+    head_seen, first_seen = asyncio.Event(), asyncio.Event()
 
     async def script(peer: Peer) -> None:
         await peer.request()
         await peer.say(b"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
-        await sent.wait()
-        await peer.say(b"1\r\nb\r\n0\r\n\r\n")
+        await head_seen.wait()
+        await peer.say(b"1\r\nb\r\n")
+        await first_seen.wait()
+        await peer.say(b"1\r\nc\r\n0\r\n\r\n")
 
-    sent = asyncio.Event()
     await world.stands_at((await world.serves_raw(script)).url)
     caller = await connect(world.listeners["model"])
     await caller.say(post("/v1/responses"))
-    sent.set()
+    await caller.head()
+    head_seen.set()
+    await caller.reader.readuntil(b"a\r\n")
+    first_seen.set()
     await held.asked.wait()
+    assert await caller.so_far() == b"1\r\nb\r\n"
     held.released.set()
-    assert (await caller.until_lost()).endswith(b"0\r\n\r\n")
+    assert await caller.until_lost() == b"1\r\nc\r\n0\r\n\r\n"
     caller.close()
 
 

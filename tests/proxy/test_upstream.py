@@ -4,10 +4,9 @@ import asyncio
 import socket
 
 import pytest
-from conftest import Stage
 from proxystage.fakes import RESULT, Caller, FakeServer, Said
 from proxystage.raw import Peer, RawServer
-from proxystage.world import GONE, World, cause, told
+from proxystage.world import GONE, Stage, World, cause, told
 from rollcall_proxy.upstream import Window
 
 GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"

@@ -5,7 +5,7 @@ aiohttp request. A fake agent's `/run` is a play: a coroutine function that make
 """
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,9 +63,9 @@ RESULT = {"reward": 1.0, "response": {"id": "resp_1", "output": []}}
 class FakeServer:
     """One of Gym's servers."""
 
-    def __init__(self, kind: str, answers: dict[str, Answer] | None = None) -> None:
+    def __init__(self, kind: str, answers: Mapping[str, Answer] | None = None) -> None:
         self.kind, self.url, self.heard = kind, "", list[Heard]()
-        self.answers: dict[str, Answer] = {"/aggregate_metrics": Said(METRICS)} | (answers or {})
+        self.answers: dict[str, Answer] = {"/aggregate_metrics": Said(METRICS)} | dict(answers or {})
 
     @property
     def entry(self) -> dict[str, Any]:

@@ -71,12 +71,13 @@ class RawServer:
     """A server that plays a script on each connection, then closes it."""
 
     def __init__(self, script: Script) -> None:
-        self._script, self._server = script, None
+        self._script = script
+        self._server: asyncio.Server | None = None
         self.url, self.connections, self.peers = "", 0, set[Peer]()
 
     async def start(self, port: int = 0) -> None:
         server = await asyncio.start_server(self._connected, "127.0.0.1", port)
-        self._server: asyncio.Server | None = server
+        self._server = server
         self.url = "http://{}:{}".format(*server.sockets[0].getsockname()[:2])
 
     async def stop(self) -> None:

@@ -39,14 +39,19 @@ class World:
     async def collector_starts(self) -> None:
         """A collector; the same address and database each time."""
         port = 0 if self.collector == GONE else int(self.collector.rpartition(":")[2])
-        settings = CollectorSettings(listen=f"127.0.0.1:{port}", database=f"sqlite:///{self.folder / 'c.sqlite3'}")
-        self.collector = await self._collecting.enter_async_context(collector_serving(settings))
+        given: dict[str, Any] = {"listen": f"127.0.0.1:{port}", "database": f"sqlite:///{self.folder / 'c.sqlite3'}"}
+        self.collector = await self._collecting.enter_async_context(collector_serving(CollectorSettings(**given)))
 
     async def collector_stops(self) -> None:
         await self._collecting.aclose()
 
     async def proxy_starts(self, **settings: Any) -> None:
-        given = {"listen": "127.0.0.1:0", "collector": self.collector, "spool": self.spool, "head_server": GONE}
+        given: dict[str, Any] = {
+            "listen": "127.0.0.1:0",
+            "collector": self.collector,
+            "spool": self.spool,
+            "head_server": GONE,
+        }
         given |= {"connect_window": 0.001} | settings
         self.proxy = await self._proxying.enter_async_context(proxy_serving(ProxySettings(**given)))
 
@@ -160,6 +165,9 @@ class World:
         dispatches = (await self.rollout(name))["dispatches"]
         return list(dispatches[-1]["tags"]) if dispatches else []
 
+
+Stage = Callable[..., Awaitable[World]]
+"""Starts a world; see the fixture of this name."""
 
 MODEL_ANSWERS: dict[str, fakes.Answer] = {"/v1/responses": Said({"status": "completed", "output": []})}
 TOOLS: dict[str, fakes.Answer] = {
