@@ -1,5 +1,6 @@
 """Asking a collector, or a proxy that relays to it, from the command line."""
 
+import http.client
 import os
 import urllib.error
 import urllib.parse
@@ -10,6 +11,11 @@ import orjson
 
 _TIMEOUT_S = 30
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never by way of HTTP_PROXY
+
+
+def run_path(run: str, rest: str = "") -> str:
+    """The path of a run, whatever its id holds."""
+    return f"/v1/runs/{urllib.parse.quote(run, safe='')}{rest}"
 
 
 class UnreachableError(Exception):
@@ -28,8 +34,8 @@ def default_url() -> str:
 def get(url: str, path: str, **query: str) -> Any:
     """The JSON that a path answers. Raises UnreachableError, NoSuchRunError."""
     text = f"?{urllib.parse.urlencode(query)}" if query else ""
-    request = urllib.request.Request(f"{url.rstrip('/')}{path}{text}", headers={"Accept": "application/json"})
     try:
+        request = urllib.request.Request(f"{url.rstrip('/')}{path}{text}", headers={"Accept": "application/json"})
         with _OPENER.open(request, timeout=_TIMEOUT_S) as answer:
             return orjson.loads(answer.read())
     except urllib.error.HTTPError as error:
@@ -37,7 +43,7 @@ def get(url: str, path: str, **query: str) -> Any:
         if error.code == 404:
             raise NoSuchRunError(detail) from error
         raise UnreachableError(f"{url} answered {error.code}: {detail}") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise UnreachableError(f"{url} cannot be asked: {error}; start it with: rollcall collector") from error
 
 

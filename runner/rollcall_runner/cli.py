@@ -100,25 +100,25 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
-    status = _asked(options, f"/v1/runs/{options.run}")
+    status = _asked(options, "")
     _print(options, status, lambda: status_text(status).rstrip())
     return ExitStatus.SUCCEEDED
 
 
 def _gate(options: argparse.Namespace) -> int:
-    gate = _asked(options, f"/v1/runs/{options.run}/gate")
+    gate = _asked(options, "/gate")
     _print(options, gate, lambda: "\n".join(benchmark_table(gate["benchmarks"])))
     return int(gate["exit_status"])
 
 
 def _failures(options: argparse.Namespace) -> int:
-    found = _asked(options, f"/v1/runs/{options.run}/rollouts", state="failed", limit="10000")["rollouts"]
+    found = _asked(options, "/rollouts", state="failed", limit="10000")["rollouts"]
     _print(options, found, lambda: "\n".join(causes_table(found)).strip() or "no failures")
     return ExitStatus.SUCCEEDED
 
 
-def _asked(options: argparse.Namespace, path: str, **query: str) -> Any:
-    return asking.get(options.collector or asking.default_url(), path, **query)
+def _asked(options: argparse.Namespace, rest: str, **query: str) -> Any:
+    return asking.get(options.collector or asking.default_url(), asking.run_path(options.run, rest), **query)
 
 
 def _print(options: argparse.Namespace, value: Any, text: Callable[[], str]) -> None:

@@ -41,10 +41,12 @@ def settings_from(model: type[Settings], given: dict[str, Any], **fixed: Any) ->
 
 def _first_problem(error: ValidationError, model: type[BaseSettings], flags: dict[str, Any]) -> str:
     first = error.errors(include_url=False)[0]
-    name = str(first["loc"][0]) if first["loc"] else "settings"
+    message = first["msg"].removeprefix("Value error, ")
+    if not first["loc"]:
+        return message  # about several settings, which it names
+    name = str(first["loc"][0])
     variable = f"{model.model_config.get('env_prefix', '')}{name.upper()}"
     source = _flag(name) if name in flags else variable
-    message = first["msg"].removeprefix("Value error, ")
     return f"{source} = {first['input']!r}: {message}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rollcall_collector.status_text import benchmark_table
+from rollcall_collector.status_text import benchmark_table, fitted, printable
 
 _WIDTH = 80
 _CAUSES = 12
@@ -18,8 +18,8 @@ Cause = tuple[str, str, str, str, str]
 def run_report(
     status: Mapping[str, Any], failed: Sequence[Mapping[str, Any]], command: Sequence[str] = ()
 ) -> list[str]:
-    """The closing report on a run as lines of 80 columns."""
-    lines = [f"run {status['run']}", *benchmark_table(status["benchmarks"])]
+    """The closing report on a run as lines of 80 columns, but for what is copied: paths and the command."""
+    lines = [*fitted(f"run {status['run']}"), *benchmark_table(status["benchmarks"])]
     if status["unattributed"]:
         lines.append(f"  {status['unattributed']} failed calls have no owner (unattributed)")
     lines += causes_table(failed)
@@ -76,4 +76,5 @@ def _resuming(command: Sequence[str]) -> list[str]:
 
 
 def _cut(line: str) -> str:
+    line = printable(line)
     return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"

@@ -8,8 +8,9 @@ import asyncio
 import os
 import signal
 import sys
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
@@ -19,6 +20,7 @@ from rollcall_collector.service import serving as collector_serving
 from rollcall_collector.serving import bind
 from rollcall_collector.settings import CollectorSettings
 from rollcall_collector.store import DatabaseError
+from rollcall_collector.tasks import background
 from rollcall_proxy.service import serving as proxy_serving
 from rollcall_proxy.settings import ProxySettings
 
@@ -98,21 +100,30 @@ def _environment(proxy: str, launch: str) -> dict[str, str]:
 
 
 async def _execute(command: Sequence[str], environment: dict[str, str]) -> int:
+    told, loop = asyncio.Event(), asyncio.get_running_loop()
+    # A terminal sends SIGINT to the command as well; SIGTERM reaches this process alone.
+    loop.add_signal_handler(signal.SIGINT, lambda: None)
+    loop.add_signal_handler(signal.SIGTERM, told.set)
     try:
         process = await asyncio.create_subprocess_exec(*command, env=environment)
     except OSError as error:
         _say(f"cannot start {command[0]!r}: {error.strerror}")
         return _COULD_NOT_START
-    loop = asyncio.get_running_loop()
-    # A terminal sends SIGINT to the command as well; SIGTERM reaches this process alone.
-    loop.add_signal_handler(signal.SIGINT, lambda: None)
-    loop.add_signal_handler(signal.SIGTERM, process.terminate)
-    status = await process.wait()
+    async with background(_pass_on(told, process), "pass SIGTERM on"):
+        status = await process.wait()
     return 128 - status if status < 0 else status
 
 
+async def _pass_on(told: asyncio.Event, process: Process) -> None:
+    while True:
+        await told.wait()
+        told.clear()
+        with suppress(ProcessLookupError):
+            process.terminate()
+
+
 def _report(proxy: str, status: dict[str, Any], command: Sequence[str]) -> None:
-    failed = asking.get(proxy, f"/v1/runs/{status['run']}/rollouts", state="failed", limit="10000")["rollouts"]
+    failed = asking.get(proxy, asking.run_path(status["run"], "/rollouts"), state="failed", limit="10000")["rollouts"]
     print("\n".join(["", *run_report(status, failed, command)]), flush=True)
 
 
