@@ -8,6 +8,7 @@ FITS := import sys; sys.exit(sys.version_info < (3, 11))
 
 .PHONY: setup demo demo-gym test lint format clean
 .DEFAULT_GOAL := setup
+MAKEFLAGS += --no-print-directory
 
 setup: $(READY)
 
