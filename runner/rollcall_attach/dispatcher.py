@@ -1,7 +1,8 @@
 """Gym's collection of rollouts, with a session of Rollcall's around it.
 
 Hooked are the three points that Gym 0.4 to 0.7 share: a collection as a whole, the dispatch of its rows, and the
-aggregation at its end. A collection started inside another, or rows dispatched outside of one, pass untouched.
+aggregation at its end. A collection started inside another, or rows dispatched outside of one, pass untouched; a
+command that does the latter (a `rollout_collection_driver` with a dispatch of its own) is remembered as uncounted.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,6 +15,9 @@ ACTIVE: ContextVar[session.Collection | None] = ContextVar("rollcall_collection"
 
 ENDED: list[session.Collection] = []
 """What ran in this process, for the exit status."""
+
+UNCOUNTED: list[str] = []
+"""The commands that dispatched rows which belong to no collection."""
 
 COMMANDS: list[str] = []
 """The `gym` commands that are running, of which a collection may be a part."""
@@ -65,6 +69,8 @@ def _registering(original: Callable[..., Iterator[Any]]) -> Callable[..., Iterat
         collection = ACTIVE.get()
         if collection is not None:
             session.register(collection)
+        else:
+            UNCOUNTED.extend(COMMANDS)
         return original(self, *args, **kwargs)
 
     return dispatch

@@ -2,7 +2,8 @@
 
 0 leaves Gym's own outcome alone. 3 wins over Gym's success and over an error of Gym's that the incompleteness
 explains: every expected rollout is accounted for, so what Gym complains of is what the line says. With rollouts
-missing, Gym's error may be why, and goes on. 4 wins always. 5 is for a Gym that saw nothing wrong.
+missing, Gym's error may be why, and goes on. 4 wins always. 5 is for a Gym that saw nothing wrong. Where Rollcall
+only observes, whatever Gym raised goes on.
 """
 
 import traceback
@@ -14,6 +15,11 @@ from . import control, dispatcher, files, patching
 from .session import Collection
 
 COMPLETE, INCOMPLETE, ROLLCALL_FAILED, NOTHING = 0, 3, 4, 5
+
+UNCOUNTED = (
+    "this command dispatched rollouts past Gym's own collection, as some rollout_collection_drivers do; "
+    "nobody has counted them, so nothing may be assumed complete"
+)
 
 
 @dataclass(frozen=True)
@@ -51,8 +57,12 @@ def _settled(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def settle(error: BaseException | None) -> None:
     """Exit with Rollcall's status where that is the outcome; return where Gym's own is."""
-    ended, dispatcher.ENDED[:] = list(dispatcher.ENDED), []
+    ended, uncounted = list(dispatcher.ENDED), list(dispatcher.UNCOUNTED)
+    dispatcher.ENDED.clear()
+    dispatcher.UNCOUNTED.clear()
     verdicts = [verdict for collection in ended if (verdict := judge(collection, error)).line]
+    if uncounted:
+        verdicts.append(Verdict(ROLLCALL_FAILED, UNCOUNTED))
     for verdict in verdicts:
         control.say(verdict.line)
     statuses = [verdict.status for verdict in verdicts if verdict.status is not None]
@@ -77,6 +87,13 @@ def _tell(error: BaseException, explained: bool) -> None:
 
 def judge(collection: Collection, error: BaseException | None) -> Verdict:
     """What one collection makes of the command's outcome."""
+    verdict = _judge(collection, error)
+    if error is not None and collection.policy == "observe" and not collection.abandoned:
+        return Verdict(None, verdict.line)
+    return verdict
+
+
+def _judge(collection: Collection, error: BaseException | None) -> Verdict:
     where = f"run {collection.run}"
     if collection.abandoned or collection.gate_failure or collection.gate is None:
         cause = collection.gate_failure or "its proxy went away"
@@ -89,7 +106,7 @@ def judge(collection: Collection, error: BaseException | None) -> Verdict:
         return Verdict(None if error else NOTHING, f"nothing was expected or nothing ran in {where}: {reasons}")
     if status == COMPLETE:
         return Verdict(None)
-    wins = error is None or (collection.policy != "observe" and _explains(gate, error))
+    wins = error is None or _explains(gate, error)
     return Verdict(INCOMPLETE if wins else None, _incomplete(collection, gate, reasons), explains=wins)
 
 

@@ -4,14 +4,15 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from . import control, dispatcher, ending, owner, patching, servers
+from . import control, dispatcher, ending, outgoing, owner, patching, servers
 
 
 def _fit_server(module: Any) -> None:
-    # Gym's server module has imported these three, so nothing new is loaded here.
+    # Gym's server module has imported these, so nothing new is loaded here.
     owner.fit_uvicorn(importlib.import_module("uvicorn.config"))
-    owner.fit_aiohttp(importlib.import_module("aiohttp.client_reqrep"))
-    owner.fit_requests(importlib.import_module("requests.adapters"))
+    owner.fit_threads(importlib.import_module("concurrent.futures"))
+    outgoing.fit_aiohttp(importlib.import_module("aiohttp.client_reqrep"))
+    outgoing.fit_requests(importlib.import_module("requests.adapters"))
     servers.install(module)
 
 
@@ -19,7 +20,7 @@ FITTINGS: dict[str, Callable[[Any], None]] = {
     "nemo_gym.server_utils": _fit_server,
     "nemo_gym.rollout_collection": dispatcher.install,
     "nemo_gym.cli.eval": ending.install,
-    "httpx": owner.fit_httpx,
+    "httpx": outgoing.fit_httpx,
 }
 
 

@@ -1,23 +1,21 @@
-"""Whose request is being answered: the field that came in is put on every call made meanwhile.
+"""Whose request is being answered.
 
 The proxy mints `Rollcall-Owner` for each request that it forwards to a server; here it is opaque. It lives in a
-context variable, so tasks started while answering carry it and other requests do not. It goes out on each hop whose
-target is a listener of Rollcall's, and is taken out of any other: a relay or a redirect may have copied it.
-Where no owner is known, in the dispatcher, `Rollcall-Session` says which session calls. Never both.
+context variable, so tasks started while answering have it and other requests do not. Work handed to a thread pool
+takes it along, which Python leaves to the caller (asyncio.to_thread does it, run_in_executor and submit do not).
 """
 
-from collections.abc import Callable, MutableMapping
+import functools
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any
-from urllib.parse import urlsplit
 
-from . import listeners, patching
-
-OWNER_FIELD, SESSION_FIELD = "Rollcall-Owner", "Rollcall-Session"
+from . import patching
 
 OWNER: ContextVar[str | None] = ContextVar("rollcall_owner", default=None)
 SESSION: ContextVar[str | None] = ContextVar("rollcall_session", default=None)
+"""Set in a dispatcher, where no request is being answered."""
 
 
 class OwnedApp:
@@ -45,18 +43,6 @@ def owner_of(scope: Any) -> str | None:
     return None
 
 
-def stamp(headers: MutableMapping[str, Any], scheme: str, host: str | None, port: int | None) -> None:
-    """Set the one field that belongs on this hop, and take out the rest."""
-    here = listeners.known(scheme, host, port)
-    owner = (OWNER.get() or headers.get(OWNER_FIELD)) if here else None
-    session = SESSION.get() if here and not owner else None
-    for field, value in ((OWNER_FIELD, owner), (SESSION_FIELD, session)):
-        if field in headers:
-            del headers[field]
-        if value:
-            headers[field] = value
-
-
 def fit_uvicorn(config_module: Any) -> None:
     patching.wrap(config_module.Config, "load", _owning_load)
 
@@ -70,40 +56,22 @@ def _owning_load(original: Callable[..., None]) -> Callable[..., None]:
     return load
 
 
-def fit_aiohttp(client_reqrep: Any) -> None:
-    """aiohttp makes one ClientRequest for each hop, redirects included, and writes its headers later (3.9 to 3.14)."""
-    patching.wrap(client_reqrep.ClientRequest, "__init__", _stamped_init)
+def fit_threads(futures: Any) -> None:
+    patching.wrap(futures.ThreadPoolExecutor, "submit", _owning_submit)
 
 
-def _stamped_init(original: Callable[..., None]) -> Callable[..., None]:
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        stamp(self.headers, self.url.scheme, self.url.host, self.url.port)
+def _owning_submit(original: Callable[..., Any]) -> Callable[..., Any]:
+    def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        owner = OWNER.get()
+        work = fn if owner is None else functools.partial(_owned_work, owner, fn)
+        return original(self, work, *args, **kwargs)
 
-    return __init__
-
-
-def fit_requests(adapters: Any) -> None:
-    patching.wrap(adapters.HTTPAdapter, "send", _stamped_send)
+    return submit
 
 
-def _stamped_send(original: Callable[..., Any]) -> Callable[..., Any]:
-    def send(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        parts = urlsplit(request.url)
-        stamp(request.headers, parts.scheme, parts.hostname, parts.port)
-        return original(self, request, *args, **kwargs)
-
-    return send
-
-
-def fit_httpx(httpx: Any) -> None:
-    patching.wrap(httpx.HTTPTransport, "handle_request", _stamped_handle)
-    patching.wrap(httpx.AsyncHTTPTransport, "handle_async_request", _stamped_handle)
-
-
-def _stamped_handle(original: Callable[..., Any]) -> Callable[..., Any]:
-    def handle(self: Any, request: Any) -> Any:
-        stamp(request.headers, request.url.scheme, request.url.host, request.url.port)
-        return original(self, request)
-
-    return handle
+def _owned_work(owner: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    token = OWNER.set(owner)
+    try:
+        return fn(*args, **kwargs)
+    finally:
+        OWNER.reset(token)

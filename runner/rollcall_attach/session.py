@@ -5,10 +5,10 @@ start. After that nothing here stops a run, but for a proxy that has been away f
 wait for its listeners for ever.
 """
 
-import importlib.metadata
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 import uuid
@@ -94,10 +94,8 @@ def _open(collection: Collection) -> None:
 
 
 def _gym_version() -> str:
-    try:
-        return importlib.metadata.version("nemo-gym")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
+    """Of the package that is loaded, which need not be one that is installed."""
+    return str(getattr(sys.modules.get("nemo_gym"), "__version__", "unknown"))
 
 
 def _set_metrics_aside(output: Path, run: str | None) -> None:

@@ -79,7 +79,7 @@ def test_the_session_says_what_is_run_and_where(proxy: FakeProxy, output: Path) 
     run_gym(COLLECT, ROLLCALL_LAUNCH="l-1", **options(proxy.url, output))
     body = proxy.seen[0][1]
     assert {name: body[name] for name in ("output", "mode", "launch", "gym")} == {
-        "output": str(output), "mode": "fresh", "launch": "l-1", "gym": "unknown",
+        "output": str(output), "mode": "fresh", "launch": "l-1", "gym": "0.0.7",
     }  # fmt: skip
     assert body["run"].startswith("r-")
     assert body["pid"] > 0

@@ -80,6 +80,19 @@ def test_observing_gives_the_status_and_leaves_gyms_exceptions_alone(proxy: Fake
     assert "RuntimeError: as asked for" in done.err
 
 
+def test_rollouts_dispatched_past_gyms_collection_are_4(proxy: FakeProxy, tmp_path: Path) -> None:
+    """A benchmark's own driver may do that: nobody has counted them."""
+    code = (
+        "import nemo_gym.rollout_collection as r\n"
+        "r.RolloutCollectionHelper.run_from_config = lambda self, config: self.run_apart()\n"
+        "async def run_apart(self): return list(self.run_examples([1]))\n"
+        "r.RolloutCollectionHelper.run_apart = run_apart\n" + COLLECT
+    )
+    done = collect(proxy, tmp_path / "rollouts.jsonl", code)
+    assert done.status == 4
+    assert "nobody has counted them" in done.err
+
+
 def test_a_gate_that_cannot_be_asked_is_4(proxy: FakeProxy, tmp_path: Path) -> None:
     """Unknown is not complete, whatever Gym says."""
     proxy.refuses["gate"] = (503, "the collector is away")

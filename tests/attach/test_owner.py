@@ -27,6 +27,11 @@ class TestHop:
         """To a listener, from a task of its own, with the caller's other fields untouched."""
         assert hops[client]["owned"] == [{"at": "listener", **OWNED}]
 
+    def test_work_handed_to_a_thread_pool_takes_the_owner_along(self, hops: Any, client: str) -> None:
+        """For that piece of work, not for the thread."""
+        assert hops[client]["from a thread"] == [{"at": "listener", **OWNED}]
+        assert hops[client]["from a thread, unowned"] == [{"at": "listener", **BARE}]
+
     def test_a_request_without_owner_gives_its_calls_none(self, hops: Any, client: str) -> None:
         """Nothing is left over from an earlier request."""
         assert hops[client]["unowned"] == [{"at": "listener", **BARE}]

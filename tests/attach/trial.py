@@ -81,7 +81,11 @@ async def app(scope, receive, send):
         )
     if "wait" in query:
         await asyncio.sleep(float(query["wait"]))
-    await asyncio.create_task(CLIENTS[query["client"]](query["target"], headers))
+    call = CLIENTS[query["client"]]
+    if "thread" in query:
+        await asyncio.get_running_loop().run_in_executor(None, lambda: asyncio.run(call(query["target"], headers)))
+    else:
+        await asyncio.create_task(call(query["target"], headers))
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"ok"})
 
@@ -141,6 +145,8 @@ def main():
     for client in CLIENTS:
         found[client] = {
             "owned": seen_by(go, base, client, listener, owned("o-1")),
+            "from a thread": seen_by(go, base, client, listener, owned("o-1"), thread=1),
+            "from a thread, unowned": seen_by(go, base, client, listener, thread=1),
             "unowned": seen_by(go, base, client, listener),
             "elsewhere": seen_by(go, base, client, elsewhere, owned("o-1")),
             "relayed": seen_by(go, base, client, listener, owned("o-1"), relay=1),
