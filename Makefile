@@ -8,7 +8,6 @@ FITS := import sys; sys.exit(sys.version_info < (3, 11))
 
 .PHONY: setup demo demo-gym test lint format clean
 .DEFAULT_GOAL := setup
-MAKEFLAGS += --no-print-directory
 
 setup: $(READY)
 
@@ -31,12 +30,12 @@ demo-gym: setup
 	$(BIN)/python tests/gym/demo.py
 
 # Each version of Gym gets an environment first; ROLLCALL_REQUIRE_GYM=1 makes one that cannot be had a failure and
-# not a skip.
+# not a skip. The tests ask make themselves and must not be taken for a part of this one.
 test: setup
 	@for version in $(GYM_VERSIONS); do \
 	  $(BIN)/python tests/gym/install.py $$version || [ "$$ROLLCALL_REQUIRE_GYM" != 1 ] || exit 1; \
 	done
-	$(BIN)/python -m pytest -ra
+	MAKEFLAGS= MAKELEVEL= $(BIN)/python -m pytest -ra
 
 lint: setup
 	$(BIN)/ruff check .

@@ -14,6 +14,7 @@ from rollcall_attach import owner
 
 from rollcall_runner.demo.files import Output, Row, identity
 from rollcall_runner.demo.plan import planned_rows
+from rollcall_runner.demo.wire import SESSION_FIELD
 
 IN_PARALLEL = 8
 
@@ -80,7 +81,7 @@ class RolloutCollectionHelper:
 
     async def _post(self, agent: str, path: str, body: Row) -> Row:
         session = owner.SESSION.get()
-        headers = {owner.SESSION_FIELD: session} if session else {}
+        headers = {SESSION_FIELD: session} if session else {}
         async with self.http.post(self.addresses[agent] + path, json=body, headers=headers) as answer:
             answer.raise_for_status()
             loaded: Row = await answer.json()

@@ -6,8 +6,8 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
-from rollcall_attach.owner import OWNER_FIELD
 
+OWNER_FIELD, SESSION_FIELD = "Rollcall-Owner", "Rollcall-Session"
 Json = dict[str, Any]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
