@@ -136,6 +136,7 @@ class Listeners:
         self._upstreams: dict[tuple[str, str], Upstream] = {}
         self._runners: list[web.ServerRunner] = []
         self._ports = _ports(settings.port_range)
+        self._registering = asyncio.Lock()
 
     def all(self) -> list[Upstream]:
         """The registered servers, in order of registration."""
@@ -143,7 +144,8 @@ class Listeners:
 
     async def register(self, servers: Iterable[GymServer]) -> list[Upstream]:
         """The servers with their listeners; to register one again changes nothing. Raises OwnAddressError."""
-        return [self._own(server) or await self._one(server) for server in servers]
+        async with self._registering:  # Gym's processes start together, and all register the same config
+            return [self._own(server) or await self._one(server) for server in servers]
 
     async def close(self) -> None:
         """Stop listening; what is in flight is given a moment to end."""
