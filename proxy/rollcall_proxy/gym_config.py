@@ -70,8 +70,12 @@ def _entries(config: Mapping[str, Any]) -> Iterator[tuple[str, Kind, dict[str, A
             if kind not in KINDS or not isinstance(implementations, dict):
                 continue
             for entry in implementations.values():
-                if isinstance(entry, dict) and entry.get("host") and isinstance(entry.get("port"), int):
+                if isinstance(entry, dict) and entry.get("host") and _is_port(entry.get("port")):
                     yield str(name), KINDS[kind], entry
+
+
+def _is_port(value: Any) -> bool:
+    return type(value) is int and 0 < value < 65536
 
 
 def _url(entry: Mapping[str, Any]) -> str:
