@@ -46,6 +46,7 @@ def test_only_the_named_servers_addresses_change() -> None:
         {"responses_api_models": {"impl": {"host": "h"}}},
         {"responses_api_models": {"impl": {"port": 1}}},
         {"responses_api_models": {"impl": {"host": "h", "port": "${port}"}}},
+        {"responses_api_models": {"impl": {"host": "h", "port": 99999}}},
         {"responses_api_models": {"impl": None}},
         {"responses_api_models": "text"},
         {"something_else": {"impl": {"host": "h", "port": 1}}},
