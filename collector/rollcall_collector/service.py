@@ -236,11 +236,15 @@ def _number(query: Any, name: str, default: int, highest: int) -> int:
 @asynccontextmanager
 async def serving(settings: CollectorSettings) -> AsyncIterator[str]:
     """Run a collector; yields its URL. Raises DatabaseError and OSError at the start."""
-    engine = open_database(settings.database)
+    bound = bind(*split_address(settings.listen))
+    try:
+        engine = open_database(settings.database)
+    except BaseException:
+        bound.close()
+        raise
     writer = Writer(engine, settings.queue_limit)
     collector = Collector(writer, Reader(engine, POLICY))
     runner = web.AppRunner(collector.app(), access_log=None, shutdown_timeout=5)
-    bound = bind(*split_address(settings.listen))
     await runner.setup()
     try:
         await web.SockSite(runner, bound).start()

@@ -9,15 +9,14 @@ import os
 import signal
 import sys
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
 import rollcall_attach
 from rollcall_collector.contract.gate import ExitStatus
 from rollcall_collector.service import serving as collector_serving
-from rollcall_collector.serving import bind
 from rollcall_collector.settings import CollectorSettings
 from rollcall_collector.store import DatabaseError
 from rollcall_collector.tasks import background
@@ -70,26 +69,27 @@ async def _proxy(given: dict[str, Any]) -> AsyncIterator[tuple[str, str | None]]
     if named := os.environ.get("ROLLCALL_PROXY"):
         yield named.rstrip("/"), None
         return
-    async with _collector(given) as collector:
-        settings = settings_from(ProxySettings, given, collector=collector, listen=_free_or_any("127.0.0.1", 7077))
-        async with proxy_serving(settings) as proxy:
-            yield proxy, collector
+    async with AsyncExitStack() as stack:
+        collector = await _start(
+            stack, 7078, lambda listen: collector_serving(settings_from(CollectorSettings, given, listen=listen))
+        )
+        proxy = await _start(
+            stack,
+            7077,
+            lambda listen: proxy_serving(settings_from(ProxySettings, given, collector=collector, listen=listen)),
+        )
+        yield proxy, collector
 
 
-@asynccontextmanager
-async def _collector(given: dict[str, Any]) -> AsyncIterator[str]:
-    settings = settings_from(CollectorSettings, given, listen=_free_or_any("127.0.0.1", 7078))
-    async with collector_serving(settings) as url:
-        yield url
+async def _start(stack: AsyncExitStack, port: int, service: Callable[[str], AbstractAsyncContextManager[str]]) -> str:
+    """Start a service at its usual port where that is free, so that people find it; at any other where it is taken.
 
-
-def _free_or_any(host: str, port: int) -> str:
-    """The usual port where it is free, so that people find it; any other where it is taken."""
+    Only the start itself can tell: another `rollcall run` may take the port at the same moment.
+    """
     try:
-        bind(host, port).close()
+        return await stack.enter_async_context(service(f"127.0.0.1:{port}"))
     except OSError:
-        port = 0
-    return f"{host}:{port}"
+        return await stack.enter_async_context(service("127.0.0.1:0"))
 
 
 def _environment(proxy: str, launch: str) -> dict[str, str]:
