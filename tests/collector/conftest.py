@@ -5,6 +5,11 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# No test is timed: a machine that is busy with others breaks no promise.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 HERE = Path(__file__).parent
 if str(HERE) not in sys.path:

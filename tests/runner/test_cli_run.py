@@ -79,10 +79,23 @@ def test_the_command_is_attached(tmp_path: Path) -> None:
     path = subprocess.run([ROLLCALL, "attach-path"], capture_output=True, text=True, check=True).stdout.strip()
     code = "import json, os; print(json.dumps(dict(os.environ)))"
     done = run(tmp_path, sys.executable, "-c", code, PYTHONPATH=f"/mine:{path}")
+    assert done.returncode == 5, done.stderr
     seen = json.loads(done.stdout)
     assert seen["PYTHONPATH"] == f"{path}:/mine"
     assert seen["ROLLCALL_PROXY"].startswith("http://127.0.0.1:")
     assert seen["ROLLCALL_LAUNCH"].startswith("l-")
+
+
+def test_several_runs_at_once_find_ports_of_their_own(tmp_path: Path) -> None:
+    """Whoever takes the usual ports first; none fails for the others."""
+    folders = [tmp_path / str(number) for number in range(3)]
+    commands = [arguments(folder, sys.executable, "-c", "print('hello')") for folder in folders]
+    started = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+        for command in commands
+    ]
+    ended = [(*process.communicate(timeout=60), process.returncode) for process in started]
+    assert [(text, status) for text, _, status in ended] == [("hello\n", 5)] * 3, ended
 
 
 def test_sigterm_reaches_the_command_and_its_status_is_passed_on(tmp_path: Path) -> None:
