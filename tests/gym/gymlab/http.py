@@ -27,7 +27,7 @@ def post(url: str, body: object) -> Any:
 
 
 def free_port() -> int:
-    """For a server that binds it a minute later: one that no outgoing connection takes meanwhile, nor Gym or Rollcall."""
+    """For a server that binds it a minute later: no outgoing connection takes it meanwhile, nor Gym or Rollcall."""
     for port in random.sample(QUIET_PORTS, k=len(QUIET_PORTS)):
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)):
