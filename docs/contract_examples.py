@@ -8,7 +8,7 @@ import orjson
 from rollcall_collector.contract.answer import read_run_answer
 from rollcall_collector.contract.exchange import DispatchBegun, DispatchEnded, Tag
 from rollcall_collector.contract.gate import Counts, why_withheld, withheld_metrics
-from rollcall_collector.contract.policy import POLICY
+from rollcall_collector.contract.policy import Policy
 from rollcall_collector.contract.row import failure_row
 from rollcall_collector.contract.verdict import judge
 
@@ -72,7 +72,7 @@ def row_of(answer: object, *tags: Tag, status: int | None = 200) -> Row:
     ended = DispatchEnded(
         "d-1", ending.word if ending else "bad", 110.0, 110.0, status, ending.answer if ending else None
     )
-    return failure_row(BEGUN, ended, judge(ended, tags, set()), POLICY)
+    return failure_row(BEGUN, ended, judge(ended, tags, set()), Policy().as_dict())
 
 
 def agent_run_error() -> Row:

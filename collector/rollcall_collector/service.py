@@ -14,13 +14,22 @@ from pydantic import Field, TypeAdapter, ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 
 from .contract.exchange import Event, Id, Text
-from .contract.policy import POLICY
+from .contract.policy import Policy
 from .serving import Problem, bind, json_response, problems, read_json, url_of
 from .settings import CollectorSettings, split_address
 from .status_text import status_text
 from .store import Reader, StoreBusyError, Writer, open_database
 from .store.reading import UnknownRunError
-from .store.writing import Session, UnknownSessionError, apply_events, heartbeat, note_asked, put_expected, put_session
+from .store.writing import (
+    Session,
+    UnknownSessionError,
+    accept_unattributed,
+    apply_events,
+    heartbeat,
+    note_asked,
+    put_expected,
+    put_session,
+)
 
 Result = TypeVar("Result")
 
@@ -54,6 +63,15 @@ class Heartbeat:
     state: str
 
 
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """What a person accepts of a run, and why."""
+
+    what: Text
+    reason: Text
+
+
+_ACCEPTANCE = TypeAdapter(Acceptance)
 _BATCH = TypeAdapter(Batch)
 _EXPECTED = TypeAdapter(Expected)
 _HEARTBEAT = TypeAdapter(Heartbeat)
@@ -63,8 +81,8 @@ _SESSION = TypeAdapter(Session)
 class Collector:
     """The routes; each reads its request, asks the store, and shapes the answer."""
 
-    def __init__(self, writer: Writer, reader: Reader) -> None:
-        self._writer, self._reader = writer, reader
+    def __init__(self, writer: Writer, reader: Reader, policy: Policy) -> None:
+        self._writer, self._reader, self._policy = writer, reader, policy
 
     def app(self) -> web.Application:
         """The aiohttp application."""
@@ -81,6 +99,7 @@ class Collector:
         app.router.add_put("/v1/runs/{run}/expected", self.put_expected)
         app.router.add_get("/v1/runs/{run}/gate", self.gate)
         app.router.add_post("/v1/runs/{run}/gate", self.ask_gate)
+        app.router.add_post("/v1/runs/{run}/accept", self.accept)
         app.router.add_get("/v1/runs/{run}/rollouts", self.rollouts)
         app.router.add_get("/v1/runs/{run}/rollouts/{rollout}", self.rollout)
         app.router.add_get("/v1/runs/{run}/failures.jsonl", self.failures)
@@ -110,7 +129,7 @@ class Collector:
     async def events(self, request: web.Request) -> web.Response:
         """Take in a batch of a proxy's events; answered once they are committed."""
         batch = await _parsed(_BATCH, request)
-        job = partial(apply_events, sender=batch.sender, first=batch.first, events=batch.events, policy=POLICY)
+        job = partial(apply_events, sender=batch.sender, first=batch.first, events=batch.events, policy=self._policy)
         return json_response({"rulings": await self._write(job)})
 
     async def put_session(self, request: web.Request) -> web.Response:
@@ -171,6 +190,16 @@ class Collector:
         """The same, asked by a dispatcher that dispatches nothing more: what was seen is all there is."""
         await self._write(partial(note_asked, run=request.match_info["run"], now=time.time()))
         return await self.gate(request)
+
+    async def accept(self, request: web.Request) -> web.Response:
+        """A person accepts a run's unattributed failures so far, and says why."""
+        body = await _parsed(_ACCEPTANCE, request)
+        if body.what != "unattributed" or not body.reason.strip():
+            raise Problem(400, "a field is wrong", 'send {"what": "unattributed", "reason": "<why>"}')
+        run = request.match_info["run"]
+        if not await self._write(partial(accept_unattributed, run=run, reason=body.reason, now=time.time())):
+            raise Problem(404, "not found", f"no run has the id {run}")
+        return await self.status(request)
 
     async def rollouts(self, request: web.Request) -> web.Response:
         """Rollouts of a run, by state and benchmark where named."""
@@ -243,7 +272,7 @@ async def serving(settings: CollectorSettings) -> AsyncIterator[str]:
         bound.close()
         raise
     writer = Writer(engine, settings.queue_limit)
-    collector = Collector(writer, Reader(engine, POLICY))
+    collector = Collector(writer, Reader(engine, settings.policy), settings.policy)
     runner = web.AppRunner(collector.app(), access_log=None, shutdown_timeout=5)
     await runner.setup()
     try:

@@ -2,10 +2,12 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from .contract.policy import Policy, parse_rule
 
 
 def state_folder() -> Path:
@@ -34,6 +36,14 @@ def _checked(value: str) -> str:
 Address = Annotated[str, AfterValidator(_checked)]
 
 
+def _rule(value: str) -> str:
+    parse_rule(value)
+    return value
+
+
+Rule = Annotated[str, AfterValidator(_rule)]
+
+
 class CollectorSettings(BaseSettings):
     """Where the collector listens and where it keeps what it is told."""
 
@@ -41,4 +51,14 @@ class CollectorSettings(BaseSettings):
 
     listen: Address = Field("127.0.0.1:7078", description="HOST:PORT to listen on; port 0 takes any free one")
     database: str = Field(default_factory=_default_database, description="sqlite:///PATH of the database")
+    no_model_call: Rule = Field("warn", description="a rollout without any model call: warn, fail, or AGENT=fail,…")
+    empty_output: Rule = Field("warn", description="an empty output with reward 0: warn, fail, or AGENT=fail,…")
+    unattributed: Literal["withhold", "warn"] = Field(
+        "withhold", description="a failed call without an owner: withhold the metrics it may concern, or warn"
+    )
     queue_limit: int = Field(4096, ge=1, description="batches that may wait before senders get 503")
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return Policy(parse_rule(self.no_model_call), parse_rule(self.empty_output), self.unattributed)

@@ -20,6 +20,8 @@ def status_text(status: Mapping[str, Any]) -> str:
     ]
     if status["unattributed"]:
         lines += ["", f"{status['unattributed']} failed calls have no owner (unattributed)"]
+    warnings = status.get("warnings") or ()
+    lines += ["", *(f"warning: {warning}" for warning in warnings)] if warnings else []
     return "\n".join(lines) + "\n"
 
 

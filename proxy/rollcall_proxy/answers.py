@@ -3,6 +3,8 @@
 Rollcall's own answers are a short JSON object and carry the field Rollcall-Answer, which says why it answered.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
@@ -13,6 +15,13 @@ from .fields import passed_on
 from .upstream import Upstream, UpstreamError
 
 ANSWER_FIELD = "Rollcall-Answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An answer that has been read or made whole, for each caller that waits for it."""
+
+    response: Callable[[web.BaseRequest], web.StreamResponse]
 
 
 class PassedOn(web.StreamResponse):

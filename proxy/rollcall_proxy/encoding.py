@@ -20,6 +20,16 @@ def decoded(body: bytes, coding: str) -> bytes | None:
     return body
 
 
+def beginning(body: bytes, coding: str) -> bytes:
+    """The beginning of a body without its coding, as far as it can be read; the body itself where it cannot."""
+    if coding.strip().lower() not in ("gzip", "x-gzip", "deflate"):
+        return body
+    try:
+        return zlib.decompressobj(wbits=zlib.MAX_WBITS | 32).decompress(body, 64 * 1024)
+    except zlib.error:
+        return b""
+
+
 def _inflated(body: bytes) -> bytes | None:
     inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)  # gzip or zlib, by the stream's own head
     try:

@@ -9,7 +9,9 @@ from rollcall_collector.contract.calls import CallKey
 from rollcall_collector.contract.excerpt import excerpt
 from rollcall_collector.contract.exchange import Role, Tag, What
 
-from .owners import Head, Owner
+from .encoding import beginning
+from .fields import Fields
+from .owners import COOKIE, Head, Owner, without_url_owner
 from .upstream import Upstream, UpstreamError
 
 
@@ -24,6 +26,7 @@ class Exchange:
     target: str
     owner: Owner | None
     head: Head
+    raw_fields: Fields
     dispatch: str | None = None
     depth: int = 0
     started_at: float = field(default_factory=time.time)
@@ -34,13 +37,26 @@ class Exchange:
         """The path without the query, whose values are never stored."""
         return self.head.path
 
+    @property
+    def server_target(self) -> str:
+        """The target as the server knows it: without an owner that a base URL put in front."""
+        path, mark, query = self.target.partition("?")
+        return without_url_owner(path) + mark + query
+
     def key(self) -> CallKey:
         """What a retry of this exchange has in common with it; the body must have passed."""
-        return (self.upstream.name, self.method, self.target, self.digest.digest())
+        return (self.upstream.name, self.method, self.server_target, self.digest.digest())
 
     def minted(self) -> str:
         """The owner that the server's own calls will name."""
-        return Owner(self.dispatch, self.id, self.depth, self.role).field()
+        return Owner(self.dispatch, self.id, self.depth, self.role, self.upstream.name).token()
+
+    def cookie(self) -> str | None:
+        """The cookie that lets later calls of the same caller name this owner; None where they do so by themselves."""
+        by_itself = self.owner is None or self.owner.by in ("header", "url")
+        if by_itself or self.owner is None or self.dispatch is None or self.upstream.kind != "resources":
+            return None
+        return f"{COOKIE}={self.owner.token()}; Path=/"
 
     def tag(self, call: str, bad: "Bad") -> Tag:
         """The record of how it ended."""
@@ -51,16 +67,18 @@ class Exchange:
             kind=self.upstream.kind,
             role=self.role,
             method=_storable(self.method[:40]),
-            path=_storable(self.path[:1000]),
+            path=_storable(without_url_owner(self.path)[:1000]),
             what=bad.what,
             started_at=self.started_at,
             ended_at=time.time(),
             depth=self.depth,
             owner_by=self.owner.by if self.owner else "none" if self.dispatch is None else "run",
+            carrier=self.owner.carrier if self.owner else "",
+            conflict=self.owner.conflict if self.owner else "",
             dispatch=self.dispatch,
             status=bad.status,
             message=bad.message,
-            excerpt=excerpt(bytes(bad.body)),
+            excerpt=excerpt(beginning(bytes(bad.body), bad.coding)),
         )
 
 
@@ -72,6 +90,7 @@ class Bad:
     message: str = ""
     status: int | None = None
     body: bytes | bytearray = b""
+    coding: str = ""
 
 
 def bad_from(error: UpstreamError, status: int | None = None) -> Bad:
@@ -84,7 +103,15 @@ def _storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+def origin_form(target: str) -> str:
+    """The target in origin-form; servers must take the absolute-form too (RFC 9112 3.2.2)."""
+    if not target.startswith(("http://", "https://")):
+        return target
+    slash = target.find("/", target.index("//") + 2)
+    return "/" if slash < 0 else target[slash:]
+
+
 def head_from(request: web.BaseRequest) -> Head:
     """What the ways to name an owner look at."""
     fields = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in request.raw_headers}
-    return Head(request.raw_path.partition("?")[0], fields)
+    return Head(origin_form(request.raw_path).partition("?")[0], fields)

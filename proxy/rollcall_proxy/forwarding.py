@@ -13,6 +13,7 @@ from struct import pack
 
 import aiohttp
 from aiohttp import hdrs, web
+from multidict import CIMultiDict
 from rollcall_collector.contract.policy import is_failure_status
 
 from .answers import head_of, in_place_of
@@ -40,7 +41,7 @@ class Forwarder:
         """Pass an exchange on; `body` is the request's where it has been read already. The caller's answer."""
         waiting, sent = Waiting(exchange.upstream, exchange.role), body or request_body(request, exchange)
         try:
-            answer = await self.open(request, exchange, waiting, sent)
+            answer = await self.open(exchange, waiting, sent)
         except UpstreamError as error:
             if body is None:
                 await _read_to_its_end(request, exchange)
@@ -59,14 +60,17 @@ class Forwarder:
 
     async def open(
         self,
-        request: web.BaseRequest,
         exchange: Exchange,
         waiting: Waiting,
         body: bytes | AsyncIterator[bytes] | None,
+        fields: CIMultiDict[str] | None = None,
     ) -> aiohttp.ClientResponse:
-        """Send the request to its server. Raises UpstreamError."""
-        fields = request_fields(request.raw_headers, exchange.minted())
-        return await self._client.open(exchange.upstream, waiting, exchange.method, exchange.target, fields, body)
+        """Send the request to its server, with its own fields unless others are given. Raises UpstreamError."""
+        if fields is None:
+            foreign = exchange.upstream.kind == "provider"
+            fields = request_fields(exchange.raw_fields, None if foreign else exchange.minted())
+        target = exchange.server_target
+        return await self._client.open(exchange.upstream, waiting, exchange.method, target, fields, body)
 
     def refuse(self, request: web.BaseRequest, exchange: Exchange, error: UpstreamError) -> web.StreamResponse:
         """Answer in the server's place; in observe mode, drop the connection as the server would have."""
@@ -88,8 +92,10 @@ class Forwarder:
         self, request: web.BaseRequest, exchange: Exchange, answer: aiohttp.ClientResponse, waiting: Waiting
     ) -> web.StreamResponse:
         passed = head_of(answer, request)
+        if cookie := exchange.cookie():
+            passed.headers.add("Set-Cookie", cookie)
         failed = is_failure_status(answer.status, exchange.upstream.kind, exchange.role)
-        bad = Bad("http_status", "", answer.status, bytearray()) if failed else None
+        bad = Bad("http_status", "", answer.status, bytearray(), _coding(answer)) if failed else None
         if bad is None or not ends_with_its_head(answer):
             await passed.prepare(request)
         held = b""
@@ -156,6 +162,10 @@ def _reset_at_its_end(answer: aiohttp.ClientResponse) -> OSError | None:
 def ends_with_its_head(answer: aiohttp.ClientResponse) -> bool:
     """Whether nothing follows the head of a failed answer."""
     return answer.method == hdrs.METH_HEAD or answer.headers.get(hdrs.CONTENT_LENGTH) == "0"
+
+
+def _coding(answer: aiohttp.ClientResponse) -> str:
+    return answer.headers.get(hdrs.CONTENT_ENCODING, "")
 
 
 def request_body(request: web.BaseRequest, exchange: Exchange) -> AsyncIterator[bytes] | None:

@@ -14,8 +14,9 @@ from rollcall_collector.contract.gate import Counts, withheld_metrics
 
 from .answers import own_answer
 from .sender import NotStoredError, Sender
+from .watch import Watch
 
-_DELIVERY_S = 10.0
+_DELIVERY_S = 5.0
 """Seconds for which the gate waits until the spool has been delivered."""
 
 
@@ -29,13 +30,13 @@ class Withheld:
 class Gate:
     """Asks the collector whether metrics may be computed."""
 
-    def __init__(self, client: aiohttp.ClientSession, collector: str, sender: Sender) -> None:
-        self._client, self._collector, self._sender = client, collector, sender
+    def __init__(self, client: aiohttp.ClientSession, collector: str, sender: Sender, watch: Watch) -> None:
+        self._client, self._collector, self._sender, self._watch = client, collector, sender, watch
 
     async def undelivered(self) -> str | None:
         """Why the collector may not know everything yet; waits a while for the spool to be delivered."""
         try:
-            await self._sender.store()
+            await self._sender.store(*self._watch.told())
         except NotStoredError as error:
             return str(error)
         for _ in range(int(_DELIVERY_S / 0.1)):

@@ -1,9 +1,11 @@
 """Gym's resolved config: which servers it names, and the same config with other addresses for them.
 
 A server is `<name>: {<kind>: {<implementation>: {host, port, …}}}` (nemo_gym 0.4.0 to 0.7.0). The head server
-stands at the top under `head_server` and is left alone.
+stands at the top under `head_server` and is left alone. The text is edited, not written anew: what another writer of
+YAML would put differently, such as the quotes around '1e5', is read differently by OmegaConf.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +21,9 @@ KINDS: dict[str, Kind] = {
 }
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+_Edit = tuple[int, int, str]
+"""(start, end, text that comes in place of what stood there)"""
 
 
 class ConfigError(ValueError):
@@ -35,43 +39,120 @@ class GymServer:
     url: str
 
 
-def parse(text: str) -> dict[str, Any]:
-    """The config as a dictionary. Raises ConfigError."""
-    try:
-        config = yaml.load(text, Loader=_Loader)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"the config is not YAML: {error}") from error
-    if not isinstance(config, dict):
-        raise ConfigError("the config is not a YAML mapping of server names")
-    return config
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A server's own part of the config: its value, and where that stands in the text."""
+
+    name: str
+    kind: Kind
+    value: Mapping[str, Any]
+    node: yaml.MappingNode
 
 
-def servers(config: Mapping[str, Any]) -> list[GymServer]:
-    """Every server of the config that has a host and a port."""
-    return [GymServer(name, kind, _url(entry)) for name, kind, entry in _entries(config)]
+class GymConfig:
+    """A config, read. Raises ConfigError."""
 
+    def __init__(self, text: str) -> None:
+        try:
+            value, root = yaml.load(text, Loader=_Loader), yaml.compose(text, Loader=_Loader)
+        except (yaml.YAMLError, RecursionError) as error:
+            raise ConfigError(f"the config is not YAML: {error}") from error
+        if not isinstance(value, dict) or not isinstance(root, yaml.MappingNode):
+            raise ConfigError("the config is not a YAML mapping of server names")
+        self._text, self._entries = text, list(_entries(value, root))
 
-def rewritten(config: dict[str, Any], addresses: Mapping[str, tuple[str, int]]) -> str:
-    """The config as YAML, in which each server named in `addresses` has that host and port instead.
+    def servers(self) -> list[GymServer]:
+        """Every server that has a host and a port."""
+        return [GymServer(entry.name, entry.kind, _url(entry.value)) for entry in self._entries]
 
-    Changes the dictionary that it is given.
-    """
-    for name, _, entry in _entries(config):
-        if name in addresses:
-            entry["host"], entry["port"] = addresses[name]
-    return str(yaml.dump(config, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**20))
+    def references(self) -> dict[str, tuple[str, ...]]:
+        """Which servers each server names, as `{type, name}` references at any depth, and so can call."""
+        names = {entry.name for entry in self._entries}
+        return {each.name: tuple(sorted(set(_named(each.value)) & names - {each.name})) for each in self._entries}
 
+    def providers(self) -> list[GymServer]:
+        """The plain-HTTP endpoints behind the model servers, each under a name of its own."""
+        return [GymServer(name, "provider", _origin(node.value)) for name, node in self._endpoints()]
 
-def _entries(config: Mapping[str, Any]) -> Iterator[tuple[str, Kind, dict[str, Any]]]:
-    for name, group in config.items():
-        if not isinstance(group, dict):
-            continue
-        for kind, implementations in group.items():
-            if kind not in KINDS or not isinstance(implementations, dict):
+    def rewritten(self, addresses: Mapping[str, tuple[str, int]], endpoints: Mapping[str, str] | None = None) -> str:
+        """The text, in which each server in `addresses` has that host and port, and each endpoint that origin."""
+        edits = [edit for entry in self._entries if entry.name in addresses for edit in _moved(entry, addresses)]
+        for name, node in self._endpoints():
+            if name in (endpoints or {}):
+                path = node.value[len(_origin(node.value)) :]
+                edits.append(_in_place_of(node, json.dumps((endpoints or {})[name] + path)))
+        return _edited(self._text, edits)
+
+    def _endpoints(self) -> Iterator[tuple[str, yaml.ScalarNode]]:
+        """Every `…base_url` of a model server that is plain HTTP."""
+        for entry in self._entries:
+            if entry.kind != "model":
                 continue
-            for entry in implementations.values():
+            urls = [url for key, value in entry.node.value if key.value.endswith("base_url") for url in _scalars(value)]
+            plain = [url for url in urls if url.value.startswith("http://")]
+            for number, url in enumerate(plain, 1):
+                yield f"{entry.name}.provider{'' if number == 1 else number}", url
+
+
+def _entries(config: Mapping[str, Any], root: yaml.MappingNode) -> Iterator[_Entry]:
+    for name, group in config.items():
+        for kind in KINDS:
+            implementations = group.get(kind) if isinstance(group, dict) else None
+            if not isinstance(implementations, dict):
+                continue
+            for key, entry in implementations.items():
                 if isinstance(entry, dict) and entry.get("host") and _is_port(entry.get("port")):
-                    yield str(name), KINDS[kind], entry
+                    yield _Entry(str(name), KINDS[kind], entry, _at(root, name, kind, key))
+
+
+def _at(node: yaml.MappingNode, *path: Any) -> yaml.MappingNode:
+    for step in path:
+        node = _child(node, str(step))
+    return node
+
+
+def _child(node: yaml.MappingNode, name: str) -> Any:
+    """The value node of a key; of a key that stands twice the last, as the loader takes it."""
+    return [value for key, value in node.value if key.value == name][-1]
+
+
+def _moved(entry: _Entry, addresses: Mapping[str, tuple[str, int]]) -> list[_Edit]:
+    host, port = addresses[entry.name]
+    return [
+        _in_place_of(_child(entry.node, "host"), json.dumps(host)),
+        _in_place_of(_child(entry.node, "port"), str(port)),
+    ]
+
+
+def _in_place_of(node: yaml.Node, text: str) -> _Edit:
+    return node.start_mark.index, node.end_mark.index, text
+
+
+def _edited(text: str, edits: list[_Edit]) -> str:
+    for start, end, new in sorted(set(edits), reverse=True):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+def _scalars(node: yaml.Node) -> list[yaml.ScalarNode]:
+    nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
+    return [each for each in nodes if isinstance(each, yaml.ScalarNode)]
+
+
+def _named(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        name = value.get("name")
+        if isinstance(name, str):
+            yield name
+        value = list(value.values())
+    if isinstance(value, list):
+        for part in value:
+            yield from _named(part)
+
+
+def _origin(url: str) -> str:
+    slash = url.find("/", len("http://"))
+    return url if slash < 0 else url[:slash]
 
 
 def _is_port(value: Any) -> bool:

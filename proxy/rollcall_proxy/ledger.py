@@ -4,12 +4,18 @@ The ledger turns the end of an exchange into events and keeps enough to give a p
 the collector is away. A dispatch begun at another proxy is kept from its first bad exchange on.
 """
 
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from rollcall_collector.contract.calls import CallKey, Calls
 from rollcall_collector.contract.exchange import DispatchBegun, DispatchEnded, Recovered, Tag
 from rollcall_collector.contract.verdict import Verdict, judge
+
+_REMEMBERED = 200_000
+"""Dispatches whose run is remembered after their end."""
+_ELSEWHERE = 20_000
+"""Pages of dispatches that were not begun here."""
 
 
 @dataclass(slots=True)
@@ -20,6 +26,7 @@ class Book:
     calls: Calls = field(default_factory=Calls)
     tags: list[Tag] = field(default_factory=list)
     recovered: set[str] = field(default_factory=set)
+    model_calls: int = 0
 
 
 class Ledger:
@@ -27,40 +34,58 @@ class Ledger:
 
     def __init__(self, new_id: Callable[[], str]) -> None:
         self._books: dict[str, Book] = {}
-        self._running: dict[str, str] = {}
-        self._shared: set[str] = set()
+        self._elsewhere: OrderedDict[str, Book] = OrderedDict()
+        self._runs: OrderedDict[str, str] = OrderedDict()
         self._new_id = new_id
-
-    @property
-    def running(self) -> dict[str, str]:
-        """Gym's rollout id with its attempt to the one dispatch that runs under it."""
-        return self._running
 
     def begin(self, begun: DispatchBegun) -> None:
         """Open the page of a dispatch that this proxy has taken in."""
         self._books[begun.dispatch] = Book(begun)
-        carried = path_id(begun)
-        if carried in self._running or carried in self._shared:
-            self._shared.add(carried)  # a carrier that several rollouts share is no carrier any more
-            self._running.pop(carried, None)
-        else:
-            self._running[carried] = begun.dispatch
+        self._runs[begun.dispatch] = begun.run
+        while len(self._runs) > _REMEMBERED:
+            self._runs.popitem(last=False)
+
+    def run_of(self, dispatch: str | None) -> str | None:
+        """The run of a dispatch that this proxy has taken in, also after its end."""
+        return self._runs.get(dispatch or "")
+
+    def server_of(self, dispatch: str | None) -> str | None:
+        """Where the outermost `/run` of an open dispatch was sent."""
+        book = self._books.get(dispatch or "")
+        return book.begun.server if book and book.begun else None
+
+    def saw_model_call(self, dispatch: str | None) -> None:
+        """A model call was made on behalf of a dispatch."""
+        book = self._books.get(dispatch or "")
+        if book is not None:
+            book.model_calls += 1
+
+    def model_calls(self, dispatch: str) -> int:
+        """How many model calls were made on behalf of a dispatch."""
+        book = self._books.get(dispatch)
+        return book.model_calls if book else 0
+
+    def disown(self, dispatches: Iterable[str], carrier: str) -> None:
+        """Take from dispatches the tags that a carrier had bound to them."""
+        for dispatch in dispatches:
+            if book := self._books.get(dispatch):
+                book.tags = [tag for tag in book.tags if tag.carrier != carrier]
 
     def call_of(self, dispatch: str | None, key: CallKey, started_at: float, ended_at: float) -> str:
         """The id of the call that a bad exchange belongs to."""
         if dispatch is None:
             return self._new_id()
-        book = self._books.setdefault(dispatch, Book())
+        book = self._book(dispatch)
         return book.calls.ended_badly(key, started_at, ended_at, self._new_id)
 
     def add(self, tag: Tag) -> None:
         """Keep a tag on its dispatch's page."""
         if tag.dispatch is not None:
-            self._books.setdefault(tag.dispatch, Book()).tags.append(tag)
+            self._book(tag.dispatch).tags.append(tag)
 
     def heal(self, dispatch: str | None, key: CallKey, started_at: float, ended_at: float) -> Recovered | None:
         """Note a good exchange; the event where it has healed a call that stood failed."""
-        book = self._books.get(dispatch or "")
+        book = self._books.get(dispatch or "") or self._elsewhere.get(dispatch or "")
         call = book.calls.ended_well(key, started_at) if book else None
         if book is None or call is None or dispatch is None:
             return None
@@ -74,13 +99,14 @@ class Ledger:
 
     def close(self, dispatch: str) -> None:
         """The dispatch has ended: forget its page."""
-        book = self._books.pop(dispatch, None)
-        if book and book.begun and self._running.get(path_id(book.begun)) == dispatch:
-            del self._running[path_id(book.begun)]
+        self._books.pop(dispatch, None)
 
-
-def path_id(begun: DispatchBegun) -> str:
-    """Gym's id of a rollout's attempt: `3-0`, on a retry `3-0-a1` (nemo_gym 0.5 to 0.7)."""
-    explicit = begun.identity.get("_ng_rollout_id")
-    base = explicit if isinstance(explicit, str) else begun.rollout
-    return f"{base}-a{begun.attempt}" if begun.attempt else base
+    def _book(self, dispatch: str) -> Book:
+        """The page of a dispatch; one begun at another proxy, or ended, has a page that may be forgotten."""
+        if dispatch in self._books:
+            return self._books[dispatch]
+        book = self._elsewhere.setdefault(dispatch, Book())
+        self._elsewhere.move_to_end(dispatch)
+        while len(self._elsewhere) > _ELSEWHERE:
+            self._elsewhere.popitem(last=False)
+        return book

@@ -1,82 +1,200 @@
 """Whose call is this? The ways to name an owner, in order; the first that answers counts.
 
 Nothing is guessed: a call that none of the ways can name has no owner. Each way is a function from the request's
-head to an Owner or None; to add one, write it and put it into WAYS.
+head to an Owner or None; to add one, write it and put it into WAYS. A way that an earlier one has overruled and
+that names another dispatch is recorded as a conflict.
 """
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import quote, unquote
 
+from rollcall_collector.contract.identity import Identity
+
+from .carriers import Carriers
 from .roles import ROLLOUT_PREFIX
 
 OWNER_FIELD = "Rollcall-Owner"
 SESSION_FIELD = "Rollcall-Session"
+URL_PREFIX = "/rollcall-owner/"
+POLICY_PREFIX = "/rollcall-policy/"
+COOKIE = "rollcall-owner"
+BAGGAGE_KEY = "rollcall-owner"
 
-_FIELD = re.compile(
-    r"v1;(?P<dispatch>-|[A-Za-z0-9][A-Za-z0-9._-]{0,99});(?P<exchange>[A-Za-z0-9._-]{1,120})"
-    r";(?P<depth>\d{1,3});(?P<role>[a-z_]{1,20})"
+_TOKEN = re.compile(
+    r"v1~(?P<dispatch>-|[A-Za-z0-9][A-Za-z0-9._-]{0,99})~(?P<exchange>[A-Za-z0-9._-]{1,120})"
+    r"~(?P<depth>\d{1,3})~(?P<role>[a-z_]{1,20})~(?P<server>[A-Za-z0-9._%-]{0,300})"
 )
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-(?P<trace>[0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
     """The exchange on whose behalf a call is made, and the dispatch that it belongs to.
 
-    `dispatch` is None for what belongs to no rollout, such as the way of an `/aggregate_metrics` down.
+    `dispatch` is None for what belongs to no rollout, such as the way of an `/aggregate_metrics` down. `server` is
+    the one that makes the call, `` where that is not known. `by` is the way that found it, `carrier` what named it
+    where that may be shared, `conflict` what later ways said otherwise.
     """
 
     dispatch: str | None
     exchange: str
     depth: int
     role: str
+    server: str = ""
     by: str = "header"
+    carrier: str = ""
+    conflict: str = ""
 
-    def field(self) -> str:
-        """The owner as the value of Rollcall-Owner."""
-        return f"v1;{self.dispatch or '-'};{self.exchange};{self.depth};{self.role}"
+    def token(self) -> str:
+        """The owner as one word that a header field, a URL, a cookie and W3C baggage can carry."""
+        return f"v1~{self.dispatch or '-'}~{self.exchange}~{self.depth}~{self.role}~{quote(self.server, safe='')}"
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What the ways look at: the path without its query, and the header fields by lower-case name."""
+    """What the ways look at: the path without its query, the header fields by lower-case name, and the rollout that
+    the body names where it had to be read for that."""
 
     path: str
     fields: Mapping[str, str]
+    identity: Identity | None = None
 
 
-Dispatches = Mapping[str, str]
-"""Gym's rollout id with its attempt, as the path prefix carries it, to the dispatch that runs it now."""
-
-Way = Callable[[Head, Dispatches], Owner | None]
+Way = Callable[[Head, Carriers], Owner | None]
 
 
-def by_header(head: Head, _: Dispatches) -> Owner | None:
+def by_header(head: Head, _: Carriers) -> Owner | None:
     """Rollcall's own field, minted by a proxy and echoed by the attach."""
-    found = _FIELD.fullmatch(head.fields.get(OWNER_FIELD.lower(), ""))
+    return parse_token(head.fields.get(OWNER_FIELD.lower(), ""), "header")
+
+
+def by_url(head: Head, _: Carriers) -> Owner | None:
+    """A base URL that names the owner, which the attach gives to a child process."""
+    if not head.path.startswith(URL_PREFIX):
+        return None
+    return parse_token(head.path.removeprefix(URL_PREFIX).partition("/")[0], "url")
+
+
+def by_path(head: Head, carriers: Carriers) -> Owner | None:
+    """Gym's path prefix `/ng-rollout/<id>/` (nemo_gym 0.5), where one dispatch runs under that id."""
+    found = ROLLOUT_PREFIX.match(without_url_owner(head.path))
+    return _carried(f"id:{found['rollout']}", "path", carriers) if found else None
+
+
+def by_body(head: Head, carriers: Carriers) -> Owner | None:
+    """The row's or episode's identity in the body of `/run`, `/seed_session` and `/verify`, while it is open."""
+    if head.identity is None:
+        return None
+    owner = _carried(body_carrier(head.identity), "body", carriers)
+    return owner if owner and owner.dispatch and carriers.is_open(owner.dispatch) else None
+
+
+def by_trace(head: Head, carriers: Carriers) -> Owner | None:
+    """W3C `traceparent` whose trace id was seen on, or given to, one `/run` alone."""
+    trace = trace_of(head)
+    return _carried(f"trace:{trace}", "trace", carriers) if trace else None
+
+
+def by_baggage(head: Head, _: Carriers) -> Owner | None:
+    """W3C `baggage` that was given to a `/run`."""
+    for member in head.fields.get("baggage", "").split(","):
+        key, _sep, value = member.partition(";")[0].partition("=")
+        if key.strip() == BAGGAGE_KEY:
+            return parse_token(unquote(value.strip()), "baggage")
+    return None
+
+
+def by_cookie(head: Head, _: Carriers) -> Owner | None:
+    """Rollcall's own cookie, which rides along an agent's calls of resources servers."""
+    for pair in head.fields.get("cookie", "").split(";"):
+        name, _sep, value = pair.strip().partition("=")
+        if name == COOKIE:
+            return parse_token(value.strip('"'), "cookie")
+    return None
+
+
+def by_policy_base_url(head: Head, _: Carriers) -> Owner | None:
+    """The `policy_base_url` of a `/run` body, into which the proxy has put the owner (nemo_gym 0.6)."""
+    if not head.path.startswith(POLICY_PREFIX):
+        return None
+    return parse_token(head.path.removeprefix(POLICY_PREFIX).partition("/")[0], "policy_base_url")
+
+
+WAYS: tuple[Way, ...] = (
+    by_header,
+    by_url,
+    by_path,
+    by_body,
+    by_trace,
+    by_baggage,
+    by_cookie,
+    by_policy_base_url,
+)
+NAMING_A_NESTED_RUN: tuple[Way, ...] = (by_header, by_url, by_path, by_body)
+"""A `/run` is nested only when something that belongs to one rollout alone says so: dispatchers send trace ids too."""
+
+
+def find_owner(head: Head, carriers: Carriers, ways: Sequence[Way] = WAYS) -> Owner | None:
+    """The owner that the first of the ways names, with what later ways say otherwise; or None."""
+    named = [owner for way in ways if (owner := way(head, carriers)) is not None]
+    if not named:
+        return None
+    first, others = named[0], named[1:]
+    against = [f"{owner.by} names {owner.dispatch}" for owner in others if owner.dispatch != first.dispatch]
+    return replace(first, conflict="; ".join(against)) if against else first
+
+
+def parse_token(text: str, by: str) -> Owner | None:
+    """The owner that a token names, or None where it is none."""
+    found = _TOKEN.fullmatch(text)
     if found is None:
         return None
     dispatch = None if found["dispatch"] == "-" else found["dispatch"]
-    return Owner(dispatch, found["exchange"], int(found["depth"]), found["role"])
+    return Owner(dispatch, found["exchange"], int(found["depth"]), found["role"], unquote(found["server"]), by)
 
 
-def by_path(head: Head, running: Dispatches) -> Owner | None:
-    """Gym's path prefix `/ng-rollout/<id>/`, where exactly one dispatch runs under that id."""
-    found = ROLLOUT_PREFIX.match(head.path)
-    dispatch = running.get(found["rollout"]) if found else None
-    return Owner(dispatch, "path", 1, "other", "path") if dispatch else None
+def body_carrier(identity: Identity) -> str:
+    """The carrier that a body's identity is: the one of the path prefix, or with its stage one of its own."""
+    stage = "" if identity.stage_index is None else f"-s{identity.stage_index}"
+    kind = "stage" if stage else "id"
+    return f"{kind}:{with_attempt(explicit_id(identity.keys) or identity.rollout, identity.attempt)}"
 
 
-WAYS: tuple[Way, ...] = (by_header, by_path)
+def explicit_id(keys: Mapping[str, object]) -> str | None:
+    """The rollout id that a row's sender chose itself (`_ng_rollout_id`, nemo_gym 0.6)."""
+    value = keys.get("_ng_rollout_id")
+    return value if isinstance(value, str) and _ID.fullmatch(value) else None
 
 
-def find_owner(head: Head, running: Dispatches) -> Owner | None:
-    """The owner that the first of the ways names, or None."""
-    return next((owner for way in WAYS if (owner := way(head, running)) is not None), None)
+def with_attempt(rollout: str, attempt: int) -> str:
+    """Gym's id of a rollout's attempt: `3-0`, on a retry `3-0-a1` (nemo_gym 0.5 to 0.7)."""
+    return f"{rollout}-a{attempt}" if attempt else rollout
+
+
+def trace_of(head: Head) -> str | None:
+    """The trace id of a W3C traceparent, or None."""
+    found = _TRACEPARENT.fullmatch(head.fields.get("traceparent", "").strip())
+    return found["trace"] if found and found["trace"] != "0" * 32 else None
+
+
+def without_url_owner(path: str) -> str:
+    """The path without the owner that a base URL put in front of it."""
+    for prefix in (URL_PREFIX, POLICY_PREFIX):
+        if path.startswith(prefix):
+            return "/" + path.removeprefix(prefix).partition("/")[2]
+    return path
 
 
 def session_of(head: Head) -> str | None:
     """The session that an attached dispatcher names, or None."""
     value = head.fields.get(SESSION_FIELD.lower(), "")
     return value if _ID.fullmatch(value) else None
+
+
+def _carried(carrier: str, by: str, carriers: Carriers) -> Owner | None:
+    """What a carrier names: the dispatch as a whole, since the exchange that made the call is not known."""
+    dispatch = carriers.find(carrier)
+    return Owner(dispatch, by, 1, "other", "", by, carrier) if dispatch else None

@@ -17,11 +17,13 @@ _FIXED: dict[str, Role] = {
 }
 
 
-def role_of(kind: Kind, path: str, parent_role: str | None) -> Role:
+def role_of(kind: Kind, path: str, parent_role: str | None = None) -> Role:
     """The role of an exchange; `parent_role` is that of the exchange on whose behalf it is made.
 
     `path` is without the query. A model call that a resources server makes while it answers `/verify` is a judge's.
     """
+    if kind == "provider":
+        return "provider"
     path = without_prefix(path)
     if kind in ("model", "unknown") and path in _GENERATION:
         return "judge" if parent_role == "verify" else "model"

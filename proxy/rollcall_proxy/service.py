@@ -1,5 +1,6 @@
 """The proxy's main port: registration, the head server's stand-in, and the way to the collector."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,25 +10,31 @@ from uuid import uuid4
 import aiohttp
 import orjson
 from aiohttp import web
+from rollcall_collector.contract.exchange import Topology
 from rollcall_collector.serving import Problem, bind, json_response, problems, read_json, url_of
 from rollcall_collector.settings import split_address
 from rollcall_collector.tasks import background
 
-from . import gym_config
+from .carriers import Carriers
 from .forwarding import Forwarder
 from .gate import Gate
-from .gym_config import ConfigError, GymServer
+from .gym_config import ConfigError, GymConfig, GymServer
+from .http_proxy import HttpProxy
+from .intake import Intake
 from .ledger import Ledger
-from .listeners import Exchanges, Listeners, OwnAddressError
+from .listeners import Listeners, OwnAddressError
 from .outermost import OutermostRun
+from .resend import Executions
 from .sender import Sender
-from .sessions import Sessions
+from .sessions import SessionOfRun, Sessions
 from .settings import Limits, ProxySettings
 from .upstream import Client
+from .watch import Watch
 
 log = logging.getLogger(__name__)
 
 _BODY_LIMIT = 512 * 1024 * 1024
+_TOLD_S = 2.0
 _ASKING = aiohttp.ClientTimeout(total=60, connect=5)
 
 
@@ -42,13 +49,15 @@ class MainPort:
         sessions: Sessions,
         sender: Sender,
         gate: Gate,
+        watch: Watch,
     ) -> None:
         self._settings, self._client, self._listeners = settings, client, listeners
-        self._sessions, self._sender, self._gate = sessions, sender, gate
+        self._sessions, self._sender, self._gate, self._watch = sessions, sender, gate, watch
+        self._related: dict[str, tuple[str, ...]] = {}
 
-    def app(self) -> web.Application:
+    def app(self, http_proxy: HttpProxy) -> web.Application:
         """The aiohttp application."""
-        app = web.Application(middlewares=[problems], client_max_size=_BODY_LIMIT)
+        app = web.Application(middlewares=[problems, http_proxy.middleware], client_max_size=_BODY_LIMIT)
         app.router.add_get("/healthz", self.healthz)
         app.router.add_get("/readyz", self.readyz)
         app.router.add_get("/v1/upstreams", self.upstreams)
@@ -56,6 +65,7 @@ class MainPort:
         app.router.add_get("/global_config_dict_yaml", self.head_config)
         app.router.add_get("/server_instances", self.head_instances)
         app.router.add_put("/v1/sessions/{session}", self.put_session)
+        app.router.add_post("/v1/sessions/{session}/heartbeat", self.heartbeat)
         app.router.add_get("/v1/runs/{run}/gate", self.run_gate)
         app.router.add_route("*", "/v1/sessions/{rest:.*}", self.relay)
         app.router.add_route("*", "/v1/runs{rest:.*}", self.relay)
@@ -89,8 +99,7 @@ class MainPort:
     async def head_config(self, _: web.Request) -> web.Response:
         """Gym's head server, which hands out its config as a JSON string of YAML."""
         text = orjson.loads(await self._ask_head("/global_config_dict_yaml"))
-        rewritten, _listeners = await self._rewritten(str(text), None)
-        self._sessions.config_fetched()
+        rewritten, _listeners = await self._rewritten(str(text), None, self._sessions.unattached())
         return json_response(rewritten)
 
     async def head_instances(self, _: web.Request) -> web.Response:
@@ -105,6 +114,14 @@ class MainPort:
         value = orjson.loads(answer.body)
         self._sessions.learn(value["session"], value["run"])
         return json_response(value | {"mode": self._settings.mode})
+
+    async def heartbeat(self, request: web.Request) -> web.Response:
+        """A dispatcher lives, or has ended."""
+        body = await read_json(request)
+        if isinstance(body, dict) and body.get("state") == "ended":
+            self._sender.put(*self._watch.told())
+            self._sessions.ended(request.match_info["session"])
+        return await self.relay(request)
 
     async def run_gate(self, request: web.Request) -> web.Response:
         """The collector's gate, once all that this proxy knows has reached it."""
@@ -145,17 +162,42 @@ class MainPort:
             detail = f"{url}: {type(error).__name__}: {error}; start Gym's servers, or set head_server"
             raise Problem(502, "Gym's head server cannot be reached", detail) from error
 
-    async def _rewritten(self, text: str, own: str | None) -> tuple[str, list[dict[str, str]]]:
+    async def _rewritten(
+        self, text: str, own: str | None, session: SessionOfRun | None = None
+    ) -> tuple[str, list[dict[str, str]]]:
+        """The config with the listeners' addresses, those of a session of its own where one is given."""
         try:
-            config = gym_config.parse(text)
-            upstreams = await self._listeners.register(gym_config.servers(config))
+            config = GymConfig(text)
+            servers = config.servers()
+            listeners = self._listeners
+            known = await (listeners.register_for(session, servers) if session else listeners.register(servers))
+            watched = await listeners.register(self._providers(config))
         except ConfigError as error:
             raise Problem(400, "the config cannot be read", str(error)) from error
         except OwnAddressError as error:
             raise Problem(409, "a listener cannot be an upstream", str(error)) from error
-        addresses = {each.name: each.address for each in upstreams if each.name != own}
-        addresses |= {each.name: _real(each.url) for each in upstreams if each.name == own}
-        return gym_config.rewritten(config, addresses), [upstream.as_dict() for upstream in upstreams]
+        self._relate(config)
+        addresses = {each.name: each.address if each.name != own else _real(each.url) for each in known}
+        endpoints = {each.name: each.listener for each in watched}
+        return config.rewritten(addresses, endpoints), [each.as_dict() for each in (*known, *watched)]
+
+    def _providers(self, config: GymConfig) -> list[GymServer]:
+        return config.providers() if self._settings.watch_providers else []
+
+    def _relate(self, config: GymConfig) -> None:
+        """Tell the collector, once, which servers can call which."""
+        references = config.references()
+        if references and references != self._related:
+            self._related = references
+            self._sender.put(Topology(references))
+
+
+async def _tell(sender: Sender, watch: Watch) -> None:
+    """Send what was watched from time to time."""
+    while True:
+        await asyncio.sleep(_TOLD_S)
+        if events := watch.told():
+            sender.put(*events)
 
 
 def _real(url: str) -> tuple[str, int]:
@@ -184,20 +226,29 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
     observe, client = settings.mode == "observe", Client()
     control = aiohttp.ClientSession()
     sender = Sender(control, settings.collector, settings.spool, f"p-{uuid4().hex}")
-    ledger, sessions = Ledger(lambda: f"c-{uuid4().hex[:16]}"), Sessions(control, settings.collector)
-    gate, forwarder = Gate(control, settings.collector, sender), Forwarder(client, ledger, sender, observe)
-    run = OutermostRun(forwarder, ledger, sender, observe)
-    listeners = Listeners(settings, host, Exchanges(forwarder, run, gate, ledger, sessions, observe))
-    main = MainPort(settings, control, listeners, sessions, sender, gate)
-    runner = web.AppRunner(main.app(), access_log=None, shutdown_timeout=1)
+    ledger, carriers = Ledger(lambda: f"c-{uuid4().hex[:16]}"), Carriers()
+    sessions = Sessions(control, settings.collector)
+    watch = Watch(sessions.runs_on)
+    gate = Gate(control, settings.collector, sender, watch)
+    forwarder = Forwarder(client, ledger, sender, observe)
+    run = OutermostRun(forwarder, ledger, carriers, sender, observe)
+    executions = Executions(settings.resend_grace)
+    intake = Intake(forwarder, run, gate, ledger, carriers, sessions, sender, watch, executions, observe)
+    listeners = Listeners(settings, host, intake.take_in)
+    intake.listener_of = listeners.listener_of
+    http_proxy = HttpProxy(client.session, listeners, intake, settings.head_server, settings.allow_hosts)
+    main = MainPort(settings, control, listeners, sessions, sender, gate, watch)
+    runner = web.AppRunner(main.app(http_proxy), access_log=None, shutdown_timeout=1)
     await runner.setup()
     log.info("mode %s; limits: %s", settings.mode, limits_text(settings))
     try:
-        async with background(sender.run(), "sender"):
+        async with background(sender.run(), "sender"), background(_tell(sender, watch), "watch"):
             await listeners.register(static_servers(settings))
             await web.SockSite(runner, bound).start()
             yield url_of(bound)
+            await intake.close()
             await listeners.close()
+            sender.put(*watch.told())
             await sender.flush()
         sender.close()
     finally:

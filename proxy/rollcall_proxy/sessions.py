@@ -1,10 +1,12 @@
 """Which run a session belongs to.
 
 The attach mints a session for each dispatcher process, registers it through the proxy and names it in
-Rollcall-Session. A dispatcher without the attach belongs to the session of the config that was fetched last.
+Rollcall-Session. Without the attach each fetch of the config is a session and run of its own, with listeners of its
+own: what a dispatcher sends to those belongs to it and to nobody else.
 """
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -33,26 +35,41 @@ class Sessions:
     def __init__(self, client: aiohttp.ClientSession, collector: str) -> None:
         self._client, self._collector = client, collector
         self._known: dict[str, SessionOfRun] = {}
-        self._unattached: SessionOfRun | None = None
+        self._on: set[str] = set()
+        self._static: SessionOfRun | None = None
 
     def learn(self, session: str, run: str) -> None:
         """A session has been registered."""
         self._known[session] = SessionOfRun(session, run)
+        self._on.add(session)
 
-    def config_fetched(self) -> None:
-        """A dispatcher without the attach has fetched the config: a session and run of its own."""
-        self._unattached = SessionOfRun(f"s-{uuid4().hex}", f"r-{uuid4().hex}")
+    def ended(self, session: str) -> None:
+        """A session has said that it ended."""
+        self._on.discard(session)
 
-    async def of(self, session: str | None) -> SessionOfRun:
-        """The session of a dispatcher's request. Raises UnknownSessionError."""
+    def runs_on(self) -> Iterable[str]:
+        """The runs whose sessions have not ended."""
+        return {self._known[session].run for session in self._on}
+
+    def unattached(self) -> SessionOfRun:
+        """A session and run of its own, for a dispatcher without the attach."""
+        new = SessionOfRun(f"s-{uuid4().hex}", f"r-{uuid4().hex}")
+        self.learn(new.session, new.run)
+        return new
+
+    async def of(self, session: str | None, listener: SessionOfRun | None) -> SessionOfRun:
+        """The session of a dispatcher's request: the one it names, else its listener's. Raises UnknownSessionError."""
         if session is None:
-            if self._unattached is None:
-                self.config_fetched()
-            assert self._unattached is not None
-            return self._unattached
+            return listener or self._of_static_setup()
         if session not in self._known:
             self.learn(session, await self._looked_up(session))
         return self._known[session]
+
+    def _of_static_setup(self) -> SessionOfRun:
+        """Servers that were named by hand have no fetch of a config: all they are sent is one session's."""
+        if self._static is None:
+            self._static = self.unattached()
+        return self._static
 
     async def _looked_up(self, session: str) -> str:
         cause = "the collector cannot be reached"
@@ -60,13 +77,16 @@ class Sessions:
             async with asyncio.timeout(_LOOK_UP_S):
                 while True:
                     try:
-                        async with self._client.get(f"{self._collector}/v1/sessions/{session}") as answer:
-                            if answer.status == 200:
-                                return str(orjson.loads(await answer.read())["run"])
-                            if answer.status == 404:
-                                raise UnknownSessionError(f"session {session} has not been registered")
+                        return await self._asked(session)
                     except (aiohttp.ClientError, OSError) as error:
                         cause = str(error)
                     await asyncio.sleep(0.5)
         except TimeoutError:
             raise UnknownSessionError(f"session {session}: {cause}") from None
+
+    async def _asked(self, session: str) -> str:
+        async with self._client.get(f"{self._collector}/v1/sessions/{session}") as answer:
+            if answer.status == 404:
+                raise UnknownSessionError(f"session {session} has not been registered")
+            answer.raise_for_status()
+            return str(orjson.loads(await answer.read())["run"])

@@ -46,6 +46,7 @@ class Limits(BaseSettings):
     first_byte_timeout: Seconds = Field(4 * HOUR, description="limit until a model or resources server answers")
     idle_timeout: Seconds = Field(4 * HOUR, description="limit between two pieces of their answer")
     total_timeout: Seconds = Field(4 * HOUR, description="limit of the whole exchange with them")
+    resend_grace: Seconds = Field(30.0, description="how long a /run is kept after its caller has left")
     run_timeout: Seconds = Field(12 * HOUR, description="limit of exchanges with agent and environment servers")
 
 
@@ -62,6 +63,10 @@ class ProxySettings(Limits):
     )
     port_range: PortRange | None = Field(None, description="LOW-HIGH ports for the listeners; default: any free ones")
     advertised_host: str | None = Field(None, description="host name under which others reach the listeners")
+    watch_providers: bool = Field(False, description="watch the plain-HTTP endpoints behind the model servers too")
+    allow_hosts: Annotated[list[str], NoDecode] = Field(
+        default_factory=list, description="HOST:PORT that may be reached through the main port as an HTTP proxy"
+    )
     mode: Literal["enforce", "observe"] = Field("enforce", description="observe: tag and judge, change nothing")
     spool: Path = Field(
         default_factory=lambda: state_folder() / "spool", description="folder for events while the collector is away"
@@ -69,10 +74,11 @@ class ProxySettings(Limits):
 
     @model_validator(mode="before")
     @classmethod
-    def _split_upstreams(cls, values: dict[str, object]) -> dict[str, object]:
-        given = values.get("upstream")
-        if isinstance(given, str):
-            values["upstream"] = [part.strip() for part in given.split(",") if part.strip()]
+    def _split_lists(cls, values: dict[str, object]) -> dict[str, object]:
+        for name in ("upstream", "allow_hosts"):
+            given = values.get(name)
+            if isinstance(given, str):
+                values[name] = [part.strip() for part in given.split(",") if part.strip()]
         return values
 
     @model_validator(mode="after")

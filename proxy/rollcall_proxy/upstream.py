@@ -17,6 +17,7 @@ from multidict import CIMultiDict
 from rollcall_collector.contract.exchange import Kind, Role, What
 from yarl import URL
 
+from .sessions import SessionOfRun
 from .settings import Limits
 
 Result = TypeVar("Result")
@@ -44,12 +45,22 @@ class Window:
 
     seconds: float
     refused_since: float | None = None
+    refused_last: float = 0.0
 
     def refused(self, now: float) -> bool:
-        """Note that the server has refused; True while there is time to try again."""
-        if self.refused_since is None:
+        """Note that the server has refused; True while there is time to try again.
+
+        A window counts as over only if the server was asked during all of it: after a long pause a new one opens.
+        """
+        paused = now - self.refused_last > max(self.seconds, 4 * _AGAIN_S)
+        if self.refused_since is None or (paused and not self._is_over):
             self.refused_since = now
-        return now - self.refused_since < self.seconds
+        self.refused_last = now
+        return not self._is_over
+
+    @property
+    def _is_over(self) -> bool:
+        return self.refused_since is not None and self.refused_last - self.refused_since >= self.seconds
 
     def accepted(self) -> None:
         """The server accepts: the next refusal opens a new window."""
@@ -65,8 +76,10 @@ class Upstream:
     url: str
     limits: Limits | None
     window: Window
+    session: SessionOfRun | None = None
     listener: str = ""
     address: tuple[str, int] = ("", 0)
+    in_flight: int = 0
 
     def as_dict(self) -> dict[str, str]:
         """The server as the API shows it."""
@@ -139,6 +152,8 @@ class Client:
     ) -> aiohttp.ClientResponse:
         """Send a request and wait for the answer's head; the body is read by the caller. Raises UpstreamError."""
         url = URL(upstream.url + target, encoded=True)
+        if isinstance(body, bytes) and body:
+            fields["Content-Length"] = str(len(body))
         connect = upstream.limits.connect_timeout if upstream.limits else None
         limits = aiohttp.ClientTimeout(total=None, sock_connect=connect)
         while True:

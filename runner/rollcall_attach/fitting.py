@@ -1,26 +1,26 @@
 """What is fitted where, in order. A process that cannot be fitted stops, unless it is a worker born later."""
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
-from . import control, dispatcher, ending, outgoing, owner, patching, servers
-
-
-def _fit_server(module: Any) -> None:
-    # Gym's server module has imported these, so nothing new is loaded here.
-    owner.fit_uvicorn(importlib.import_module("uvicorn.config"))
-    owner.fit_threads(importlib.import_module("concurrent.futures"))
-    outgoing.fit_aiohttp(importlib.import_module("aiohttp.client_reqrep"))
-    outgoing.fit_requests(importlib.import_module("requests.adapters"))
-    servers.install(module)
-
+from . import children, control, dispatcher, ending, owner, patching, raytasks, servers, threads
 
 FITTINGS: dict[str, Callable[[Any], None]] = {
-    "nemo_gym.server_utils": _fit_server,
+    "nemo_gym.server_utils": servers.install,
     "nemo_gym.rollout_collection": dispatcher.install,
     "nemo_gym.cli.eval": ending.install,
-    "httpx": outgoing.fit_httpx,
+    "uvicorn.config": owner.fit_uvicorn,
+    "aiohttp.client_reqrep": owner.fit_aiohttp,
+    "urllib3.connectionpool": owner.fit_urllib3,
+    "httpx": owner.fit_httpx,
+    "threading": threads.fit_threads,
+    "concurrent.futures.thread": threads.fit_thread_executor,
+    "concurrent.futures.process": threads.fit_process_executor,
+    "multiprocessing.pool": threads.fit_pools,
+    "subprocess": children.fit_subprocess,
+    "uvloop": children.fit_uvloop,
+    "ray.remote_function": raytasks.fit_tasks,
+    "ray.actor": raytasks.fit_actors,
 }
 
 
@@ -29,6 +29,6 @@ def fit(name: str, module: Any) -> None:
         FITTINGS[name](module)
     except patching.Unfit as unfit:
         text = f"this version of NeMo Gym, or of a library it uses, is not one Rollcall can attach to: {unfit}"
-        if servers.may_stop():
+        if servers.may_stop() and not name.startswith("ray."):  # its internals change; calls unowned are seen as such
             control.stop(text)
         control.say(text)

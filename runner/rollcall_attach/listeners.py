@@ -4,10 +4,15 @@ Rollcall's header fields go to these origins and to no other. They only ever gro
 its port for as long as the proxy lives.
 """
 
+import re
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
 _PORTS = {"http": 80, "ws": 80, "https": 443, "wss": 443}
+_OWNER = re.compile(r"[A-Za-z0-9._~%-]+")
+"""What may stand in a path and in a shell's command line as it is."""
+
 _known: set[tuple[str, int]] = set()
 _by_server: dict[tuple[str, int], str] = {}
 _mode: list[str] = []
@@ -37,6 +42,26 @@ def known(scheme: str, host: str | None, port: int | None) -> bool:
 def instead_of(url: str) -> str:
     """The listener in front of the server at this base URL, or the URL itself where there is none."""
     return _by_server.get(_address(url), url)
+
+
+def addresses() -> list[str]:
+    """The known origins, in a form that `learn` takes in another process."""
+    return [f"{host}:{port}" for host, port in sorted(_known)]
+
+
+def learn(origins: Iterable[str]) -> None:
+    for origin in origins:
+        host, _, port = origin.rpartition(":")
+        _known.add((host, int(port)))
+
+
+def naming(text: str, owner: str) -> str:
+    """The text with this owner in each base URL of a listener's that names none yet."""
+    if "://" not in text or not _known or not _OWNER.fullmatch(owner):
+        return text
+    hosts = "|".join(re.escape(f"[{host}]:{port}" if ":" in host else f"{host}:{port}") for host, port in _known)
+    urls = rf"(?:https?|wss?)://(?:{hosts})(?!\d)(?!/rollcall-(?:owner|policy)/)"
+    return re.sub(urls, lambda url: f"{url[0]}/rollcall-owner/{owner}", text, flags=re.IGNORECASE)
 
 
 def _address(url: str) -> tuple[str, int]:

@@ -5,6 +5,7 @@ import os
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -28,15 +29,30 @@ class NoSuchRunError(Exception):
 
 def default_url() -> str:
     """The proxy named in ROLLCALL_PROXY, which relays to its collector; else the local collector."""
-    return os.environ.get("ROLLCALL_PROXY") or "http://127.0.0.1:7078"
+    listen = os.environ.get("ROLLCALL_COLLECTOR_LISTEN") or "127.0.0.1:7078"
+    return os.environ.get("ROLLCALL_PROXY") or f"http://{listen}"
 
 
 def get(url: str, path: str, **query: str) -> Any:
     """The JSON that a path answers. Raises UnreachableError, NoSuchRunError."""
     text = f"?{urllib.parse.urlencode(query)}" if query else ""
+    return send(url, path + text)
+
+
+def send(
+    url: str,
+    path: str,
+    value: Any = None,
+    method: str = "GET",
+    fields: Mapping[str, str] | None = None,
+    timeout: float = _TIMEOUT_S,
+) -> Any:
+    """The JSON that a path answers when it is sent a value. Raises UnreachableError, NoSuchRunError."""
+    body = None if value is None else orjson.dumps(value)
+    headers = {"Accept": "application/json", "Content-Type": "application/json", **(fields or {})}
     try:
-        request = urllib.request.Request(f"{url.rstrip('/')}{path}{text}", headers={"Accept": "application/json"})
-        with _OPENER.open(request, timeout=_TIMEOUT_S) as answer:
+        request = urllib.request.Request(f"{url.rstrip('/')}{path}", body, headers, method=method)
+        with _OPENER.open(request, timeout=timeout) as answer:
             return orjson.loads(answer.read())
     except urllib.error.HTTPError as error:
         detail = _detail(error)

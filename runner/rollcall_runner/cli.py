@@ -1,6 +1,7 @@
 """The command `rollcall`."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from rollcall_collector.status_text import benchmark_table, status_text
 from rollcall_proxy.service import serving as proxy_serving
 from rollcall_proxy.settings import Limits, ProxySettings
 
-from . import asking, demo, running
+from . import asking, demo, doctor, running
 from .options import UsageError, add_options, settings_from
 from .report import causes_table
 from .services import serve
@@ -28,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     own, command = _split(given)
     options = _parser().parse_args(own)
-    options.command = command
+    options.command, options.flags = command, own[1:]
     try:
         verb: Verb = options.verb
         return int(verb(options))
@@ -58,14 +59,23 @@ def _parser() -> argparse.ArgumentParser:
     add_options(_verb(verbs, "collector", _collector, "run the collector"), CollectorSettings)
     add_options(_verb(verbs, "proxy", _proxy, "run the proxy"), ProxySettings)
     run = _verb(verbs, "run", _run, "run a command attached: rollcall run -- gym eval run …")
-    add_options(run, CollectorSettings, ["database"])
-    add_options(run, ProxySettings, ["mode", "head_server", "spool", *Limits.model_fields])
+    add_options(run, CollectorSettings, ["database", "no_model_call", "empty_output", "unattributed"])
+    add_options(run, ProxySettings, ["mode", "head_server", "spool", "watch_providers", *Limits.model_fields])
     for name, verb, text in (
         ("status", _status, "the state of a run"),
         ("gate", _gate, "which metrics are released; the exit status says whether all are"),
         ("failures", _failures, "the failed rollouts by root cause"),
     ):
         _about_a_run(_verb(verbs, name, verb, text))
+    accept = _verb(verbs, "accept", _accept, "accept what withholds a run's metrics, and say why")
+    accept.add_argument("run", help="a run's id, or latest")
+    accept.add_argument("what", choices=["unattributed"], help="failed calls without an owner")
+    accept.add_argument("--reason", required=True, help="why they may be accepted; it is recorded")
+    accept.add_argument("--collector", default=None, help="URL of a collector or proxy (default: ROLLCALL_PROXY, 7078)")
+    examine = _verb(verbs, "doctor", _doctor, "send one marked rollout and say which hops carried its owner")
+    examine.add_argument("--agent", required=True, help="the agent's name, or the environment server's in front of it")
+    examine.add_argument("--input", required=True, help="JSON Lines file whose first row is sent")
+    examine.add_argument("--proxy", default=None, help="URL of the proxy (default: ROLLCALL_PROXY)")
     _verb(verbs, "attach-path", _attach_path, "the folder that goes on Gym's PYTHONPATH")
     _verb(verbs, "demo", _demo, "a small evaluation with a fault of each kind").add_argument("--output", default=None)
     return parser
@@ -96,7 +106,7 @@ def _proxy(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     if not options.command:
         raise UsageError("no command; write: rollcall run -- gym eval run …")
-    return running.run(options.command, vars(options))
+    return running.run(options.command, vars(options), options.flags)
 
 
 def _status(options: argparse.Namespace) -> int:
@@ -115,6 +125,21 @@ def _failures(options: argparse.Namespace) -> int:
     found = _asked(options, "/rollouts", state="failed", limit="10000")["rollouts"]
     _print(options, found, lambda: "\n".join(causes_table(found)).strip() or "no failures")
     return ExitStatus.SUCCEEDED
+
+
+def _accept(options: argparse.Namespace) -> int:
+    url = options.collector or asking.default_url()
+    run = asking.get(url, asking.run_path(options.run))["run"]
+    status = asking.send(url, asking.run_path(run, "/accept"), {"what": options.what, "reason": options.reason}, "POST")
+    print(status_text(status).rstrip())
+    return ExitStatus.SUCCEEDED
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    proxy = options.proxy or os.environ.get("ROLLCALL_PROXY") or "http://127.0.0.1:7077"
+    status = doctor.examine(proxy, options.agent, doctor.first_row(options.input))
+    print("\n".join(doctor.diagnosis(status)))
+    return ExitStatus.SUCCEEDED if doctor.is_sound(status) else ExitStatus.INCOMPLETE
 
 
 def _asked(options: argparse.Namespace, rest: str, **query: str) -> Any:

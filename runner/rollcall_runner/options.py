@@ -19,15 +19,13 @@ def add_options(parser: argparse.ArgumentParser, model: type[BaseSettings], name
     prefix = model.model_config.get("env_prefix", "")
     for name in names or model.model_fields:
         field = model.model_fields[name]
-        repeated = getattr(field.annotation, "__origin__", None) is list
-        parser.add_argument(
-            _flag(name),
-            dest=name,
-            action="append" if repeated else "store",
-            metavar=name.upper(),
-            default=argparse.SUPPRESS,
-            help=f"{field.description} ({prefix}{name.upper()})",
-        )
+        help_text = f"{field.description} ({prefix}{name.upper()})"
+        shape: dict[str, Any] = {"action": "store", "metavar": name.upper()}
+        if getattr(field.annotation, "__origin__", None) is list:
+            shape["action"] = "append"
+        elif field.annotation is bool:
+            shape = {"action": "store_true"}
+        parser.add_argument(_flag(name), dest=name, default=argparse.SUPPRESS, help=help_text, **shape)
 
 
 def settings_from(model: type[Settings], given: dict[str, Any], **fixed: Any) -> Settings:

@@ -15,18 +15,19 @@ Cause = tuple[str, str, str, str, str]
 """(server, role, what, status, first line of the excerpt)"""
 
 
-def run_report(
-    status: Mapping[str, Any], failed: Sequence[Mapping[str, Any]], command: Sequence[str] = ()
-) -> list[str]:
-    """The closing report on a run as lines of 80 columns, but for what is copied: paths and the command."""
+def run_report(status: Mapping[str, Any], failed: Sequence[Mapping[str, Any]], line: Sequence[str] = ()) -> list[str]:
+    """The closing report on a run as lines of 80 columns, but for what is copied: paths and the
+    command. `line` is what stood behind `rollcall run`.
+    """
     lines = [*fitted(f"run {status['run']}"), *benchmark_table(status["benchmarks"])]
     if status["unattributed"]:
         lines.append(f"  {status['unattributed']} failed calls have no owner (unattributed)")
+    lines += [part for warning in status.get("warnings") or () for part in fitted(f"  warning: {warning}")]
     lines += causes_table(failed)
     if status["output"]:
         lines += _files(Path(status["output"]))
-    if command and not status["complete"]:
-        lines += ["", "resume what is not done:", f"  rollcall run -- {shlex.join(_resuming(command))}"]
+    if line and not status["complete"]:
+        lines += ["", "resume what is not done:", f"  rollcall run {shlex.join(_resuming(line))}"]
     return lines
 
 
@@ -71,8 +72,8 @@ def _files(output: Path) -> list[str]:
     return ["", *(f"{name:9} {path}{'' if path.exists() else ' (none)'}" for name, path in named)]
 
 
-def _resuming(command: Sequence[str]) -> list[str]:
-    return [*command] if "--resume" in command else [*command, "--resume"]
+def _resuming(line: Sequence[str]) -> list[str]:
+    return [*line] if "--resume" in line else [*line, "--resume"]
 
 
 def _cut(line: str) -> str:

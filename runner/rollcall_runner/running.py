@@ -6,6 +6,7 @@ status of a command that ended well although its runs are not complete, or that 
 
 import asyncio
 import os
+import shlex
 import signal
 import sys
 from asyncio.subprocess import Process
@@ -24,32 +25,38 @@ from rollcall_proxy.service import serving as proxy_serving
 from rollcall_proxy.settings import ProxySettings
 
 from . import asking
-from .options import settings_from
+from .options import UsageError, settings_from
 from .report import run_report
 from .services import log_to_stderr, raise_file_limit, run_async
 
 _COULD_NOT_START = 127
 
 
-def run(command: Sequence[str], given: dict[str, Any]) -> int:
-    """Run the command attached; print the report on its runs; the exit status."""
+def run(command: Sequence[str], given: dict[str, Any], flags: Sequence[str] = ()) -> int:
+    """Run the command attached; print the report on its runs; the exit status.
+
+    `flags` are Rollcall's own as they were written, for the line that says how to resume. Raises UsageError.
+    """
+    if flags and "ROLLCALL_PROXY" in os.environ:
+        text = "ROLLCALL_PROXY names a proxy that runs already, which has settings of its own; unset it, or leave out"
+        raise UsageError(f"{text} {shlex.join(flags)}")
     log_to_stderr()
     raise_file_limit()
     try:
-        return run_async(_run(command, given))
+        return run_async(_run(command, given, [*flags, "--", *command]))
     except (OSError, DatabaseError, asking.UnreachableError) as error:
         print(f"rollcall run: {error}", file=sys.stderr)
         return ExitStatus.ROLLCALL_FAILED
 
 
-async def _run(command: Sequence[str], given: dict[str, Any]) -> int:
+async def _run(command: Sequence[str], given: dict[str, Any], line: Sequence[str]) -> int:
     launch = f"l-{uuid4().hex}"
     async with _proxy(given) as (proxy, collector):
         _say(f"proxy {proxy}" + (f", status: curl {collector}" if collector else ""))
         status = await _execute(command, _environment(proxy, launch))
         runs = await asyncio.to_thread(asking.get, proxy, "/v1/runs", launch=launch)
         for found in runs["runs"]:
-            await asyncio.to_thread(_report, proxy, found, command)
+            await asyncio.to_thread(_report, proxy, found, line)
     return conclude(status, [found["exit_status"] for found in runs["runs"]])
 
 
@@ -60,7 +67,13 @@ def conclude(status: int, runs: Sequence[int]) -> int:
     if not runs:
         _say("the command ended well but ran no evaluation that Rollcall could see")
         return ExitStatus.NOTHING_EXPECTED
-    return max(runs)
+    return max(runs, key=_gravity)
+
+
+def _gravity(status: int) -> int:
+    """How much a run's status says: that Rollcall failed wins over incomplete, and this over nothing expected."""
+    order = (ExitStatus.SUCCEEDED, ExitStatus.NOTHING_EXPECTED, ExitStatus.INCOMPLETE, ExitStatus.ROLLCALL_FAILED)
+    return order.index(ExitStatus(status))
 
 
 @asynccontextmanager
@@ -122,9 +135,9 @@ async def _pass_on(told: asyncio.Event, process: Process) -> None:
             process.terminate()
 
 
-def _report(proxy: str, status: dict[str, Any], command: Sequence[str]) -> None:
+def _report(proxy: str, status: dict[str, Any], line: Sequence[str]) -> None:
     failed = asking.get(proxy, asking.run_path(status["run"], "/rollouts"), state="failed", limit="10000")["rollouts"]
-    print("\n".join(["", *run_report(status, failed, command)]), flush=True)
+    print("\n".join(["", *run_report(status, failed, line)]), flush=True)
 
 
 def _say(text: str) -> None:

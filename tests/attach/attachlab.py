@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 ATTACH = Path(__file__).resolve().parents[2] / "runner" / "rollcall_attach"
-FAKE_GYM = Path(__file__).parent / "fakegym"
+TRIALS = Path(__file__).parent
+FAKE_GYM = TRIALS / "fakegym"
 LIBRARIES = Path(sysconfig.get_path("purelib"))
 INTERPRETER = getattr(sys, "_base_executable", sys.executable)
 """The one below this environment: the environment's own may run an installed rollcall_attach.pth."""
@@ -147,9 +148,9 @@ class Done:
         return [line for line in self.err.splitlines() if line.startswith("rollcall: ")]
 
 
-def wait(process: subprocess.Popen[str]) -> Done:
+def wait(process: subprocess.Popen[str], timeout: float = 30) -> Done:
     try:
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=timeout)
     finally:
         process.kill()
     return Done(process.returncode, out, err)
@@ -161,4 +162,12 @@ def run(code: str, **options: Any) -> Done:
 
 def run_gym(code: str, **env: str) -> Done:
     """A process that has the stand-in for Gym to import."""
-    return run(code, path=(FAKE_GYM, LIBRARIES), **env)
+    return run(code, path=(FAKE_GYM, TRIALS, LIBRARIES), **env)
+
+
+def trial(name: str, **env: str) -> Any:
+    """What the trial of this name found, in an attached process."""
+    with proxy() as fake:
+        done = run_gym((TRIALS / name).read_text(), ROLLCALL_PROXY=fake.url, **env)
+    assert done.status == 0, done.err
+    return json.loads(done.out)

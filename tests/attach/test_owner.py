@@ -1,24 +1,19 @@
-"""Rollcall's header fields, over real uvicorn, aiohttp, httpx and requests."""
+"""Rollcall's header fields, over real uvicorn, aiohttp, httpx, requests and urllib3."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import attachlab
 import pytest
 
-CLIENTS = ("aiohttp", "httpx", "httpx_sync", "requests")
+CLIENTS = ("aiohttp", "httpx", "httpx_sync", "requests", "urllib3")
 OWNED, BARE = {"Rollcall-Owner": ["o-1"], "X-Own": ["1"]}, {"X-Own": ["1"]}
 
 
 @pytest.fixture(scope="module")
 def hops() -> Any:
-    with attachlab.proxy() as proxy:
-        done = attachlab.run_gym((Path(__file__).parent / "trial.py").read_text(), ROLLCALL_PROXY=proxy.url)
-    assert done.status == 0, done.err
-    return json.loads(done.out)
+    return attachlab.trial("trial.py")
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -66,6 +61,12 @@ class TestHop:
         """Whether the owner is in context or was set by hand."""
         assert hops[client]["session relayed"] == [{"at": "listener", **OWNED}]
         assert hops[client]["dispatched with owner"] == [{"at": "listener", "Rollcall-Owner": ["o-9"]}]
+
+
+def test_behind_a_plain_proxy_the_target_counts(hops: Any) -> None:
+    """A plain HTTP proxy is asked for whole URLs at its own address."""
+    assert hops["to a listener by a proxy"] == [{"at": "elsewhere", **OWNED}]
+    assert hops["elsewhere by a proxy"] == [{"at": "listener", **BARE}]
 
 
 def test_an_app_loaded_twice_is_wrapped_once(hops: Any) -> None:

@@ -157,3 +157,27 @@ def test_an_attach_that_cannot_be_loaded_stops_a_server_with_4(tmp_path: Path) -
     )
     assert done.status == 4
     assert len(done.err.splitlines()) == 1
+
+
+def test_every_fitting_is_hooked_and_every_hook_has_one() -> None:
+    """The file cannot import the table, so both name the modules."""
+    code = "import sitecustomize as s; from rollcall_attach.fitting import FITTINGS\n"
+    code += "print([*s.HOOKED, *s.HOOKED_IN_GYM] == list(FITTINGS))"
+    assert run(code, ROLLCALL_PROXY=dead_url()).out.strip() == "True"
+
+
+def test_a_ray_worker_finds_the_attach_by_name() -> None:
+    """Where the variables have come along, and without anything installed; nobody else is given it."""
+    code = "import importlib.util as u; spec = u.find_spec('rollcall_attach'); print(spec and spec.origin)"
+    assert run(code, ROLLCALL_PROXY=dead_url()).out.strip() == str(ATTACH / "__init__.py")
+    assert run(code).out.strip() == "None"
+
+
+def test_a_ray_worker_is_never_ended_by_an_attach_that_does_not_work(tmp_path: Path) -> None:
+    """The task runs all the same; what is wrong is said."""
+    copy = tmp_path / "elsewhere"
+    shutil.copytree(ATTACH / "path", copy / "path")
+    code = "import nemo_gym.server_utils; print('on')"
+    path = f"{copy / 'path'}:{FAKE_GYM}:{LIBRARIES}"
+    done = run(code, PYTHONPATH=path, ROLLCALL_PROXY=dead_url(), RAY_JOB_ID="01000000")
+    assert (done.status, done.out) == (0, "on\n")

@@ -1,7 +1,7 @@
 """One attached server process, its callers and its targets; prints what each hop carried, as JSON.
 
 The app answers /go?client=...&target=... with one call made meanwhile. Targets note the fields they got: `listener`
-is an origin that the proxy named, `elsewhere` is not, and both redirect from /to?url=... .
+is an origin that the proxy named, `elsewhere` is not.
 """
 
 import asyncio
@@ -9,39 +9,16 @@ import json
 import threading
 import time
 import urllib.request
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote
 
 import aiohttp
 import httpx
 import nemo_gym.server_utils  # noqa: F401 - attaches
 import requests
+import urllib3
 import uvicorn
+from recorder import seen_by, target
 from rollcall_attach import listeners, owner
-
-SEEN = []
-
-
-class Target(BaseHTTPRequestHandler):
-    def do_GET(self):
-        fields = {name: self.headers.get_all(name) for name in ("Rollcall-Owner", "Rollcall-Session", "X-Own")}
-        SEEN.append({"at": self.server.name, **{name: found for name, found in fields.items() if found}})
-        onward = parse_qs(urlsplit(self.path).query).get("url")
-        self.send_response(307 if onward else 200)
-        if onward:
-            self.send_header("Location", onward[0])
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *args):
-        pass
-
-
-def target(name):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Target)
-    server.name = name
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return f"http://127.0.0.1:{server.server_address[1]}"
 
 
 async def by_aiohttp(url, headers):
@@ -60,10 +37,20 @@ async def by_httpx_sync(url, headers):
 
 
 async def by_requests(url, headers):
-    await asyncio.to_thread(requests.get, url, headers=headers)
+    with requests.Session() as session:
+        session.headers.update(headers)
+        kept = dict(session.headers)
+        await asyncio.to_thread(session.get, url)
+        assert dict(session.headers) == kept
 
 
-CLIENTS = {call.__name__[3:]: call for call in (by_aiohttp, by_httpx, by_httpx_sync, by_requests)}
+async def by_urllib3(url, headers):
+    kept, given = dict(headers), dict(headers)
+    await asyncio.to_thread(urllib3.PoolManager(headers=given).request, "GET", url)
+    assert given == kept
+
+
+CLIENTS = {call.__name__[3:]: call for call in (by_aiohttp, by_httpx, by_httpx_sync, by_requests, by_urllib3)}
 
 
 async def app(scope, receive, send):
@@ -107,12 +94,6 @@ def go(base, client, url, fields=(), **query):
     urllib.request.urlopen(request, timeout=20).read()
 
 
-def seen_by(act, *args, **kwargs):
-    SEEN.clear()
-    act(*args, **kwargs)
-    return [dict(entry) for entry in SEEN]
-
-
 def owned(name):
     return {"Rollcall-Owner": name}
 
@@ -123,6 +104,11 @@ def dispatched(client, url, fields):
         await CLIENTS[client](url, fields)
 
     asyncio.run(calls())
+
+
+def through(proxy, url):
+    with owner.holding("o-1"):
+        urllib3.ProxyManager(proxy).request("GET", url, headers={"X-Own": "1"})
 
 
 def side_by_side(base, client, url):
@@ -161,6 +147,8 @@ def main():
                 go, base, client, listener, {**owned("o-1"), "Rollcall-Session": "s-9"}, relay=1
             ),
         }
+    found["to a listener by a proxy"] = seen_by(through, elsewhere, listener)
+    found["elsewhere by a proxy"] = seen_by(through, listener, elsewhere)
     again = server.config
     again.loaded = False
     again.load()

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from collector_events import T0
 from rollcall_collector.contract.exchange import Event
-from rollcall_collector.contract.policy import POLICY
+from rollcall_collector.contract.policy import Policy
 from rollcall_collector.store import Reader, open_database
 from rollcall_collector.store.writing import (
     Session,
@@ -27,7 +27,7 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self.engine = open_database(f"sqlite:///{path}")
-        self.reader = Reader(self.engine, POLICY)
+        self.reader = Reader(self.engine, Policy())
         self._sent: Counter[str] = Counter()
 
     def does(self, job: Callable[[Connection], Result]) -> Result:
@@ -36,7 +36,7 @@ class Store:
 
     def takes(self, first: int, *events: Event, sender: str = "p-1") -> list[dict[str, Any]]:
         """A batch numbered from `first` on; the rulings."""
-        return self.does(lambda connection: apply_events(connection, sender, first, events, POLICY))
+        return self.does(lambda connection: apply_events(connection, sender, first, events, Policy()))
 
     def sends(self, *events: Event, sender: str = "p-1") -> list[dict[str, Any]]:
         """The sender's next events; the rulings."""

@@ -6,6 +6,7 @@ import pytest
 from aiohttp import web
 from proxystage.fakes import OWNER, RESULT, Caller, FakeServer, Said
 from proxystage.world import World, cause, told
+from rollcall_proxy.carriers import Carriers
 from rollcall_proxy.owners import Head, Owner, find_owner
 
 FAILING = {"/v1/responses": Said("bad", 400)}
@@ -42,7 +43,7 @@ async def test_each_request_reaches_its_server_with_a_minted_owner_and_no_sessio
     [heard] = player.heard
     owners = [value for name, value in heard.fields.items() if name.lower() == "rollcall-owner"]
     assert len(owners) == 1
-    assert owners[0].startswith("v1;d-")
+    assert owners[0].startswith("v1~d-")
     assert "rollcall-session" not in {name.lower() for name in heard.fields}
 
 
@@ -143,5 +144,5 @@ async def test_of_two_dispatches_under_one_id_none_is_named_by_the_prefix(world:
 
 def test_an_owner_is_read_back_as_it_was_minted() -> None:
     """What the attach echoes means what the proxy said."""
-    for owner in (Owner("d-1", "abc.7", 2, "verify"), Owner(None, "abc.8", 0, "aggregate_metrics")):
-        assert find_owner(Head("/x", {OWNER.lower(): owner.field()}), {}) == owner
+    for owner in (Owner("d-1", "abc.7", 2, "verify", "a b/c"), Owner(None, "abc.8", 0, "aggregate_metrics")):
+        assert find_owner(Head("/x", {OWNER.lower(): owner.token()}), Carriers()) == owner

@@ -42,16 +42,11 @@ async def test_a_run_of_a_session_that_nobody_registered_is_not_begun(world: Wor
     assert (player.heard, await runs(world)) == ([], [])
 
 
-async def test_dispatchers_without_the_attach_get_a_run_each(world: World) -> None:
-    """Each fetch of the config through the stand-in is a dispatcher's start; before the first, a run of its own too."""
-    head = await world.serves(FakeServer("model", {"/global_config_dict_yaml": Said("{}")}))
-    await world.proxy_stops()
-    await world.proxy_starts(head_server=head.url)
+async def test_dispatchers_that_fetched_no_config_are_one_run(world: World) -> None:
+    """What comes to listeners that belong to no fetch of the config cannot be told apart."""
     await world.plays(good)
-    for _ in range(2):
-        assert (await world.main("GET", "/global_config_dict_yaml")).status == 200
-        assert [told(await unattached(world)) for _ in range(2)] == [(200, None)] * 2
-    assert [run["totals"]["succeeded"] for run in await runs(world)] == [1, 1]
+    assert [told(await unattached(world)) for _ in range(2)] == [(200, None)] * 2
+    assert [run["totals"]["succeeded"] for run in await runs(world)] == [1]
 
 
 async def test_a_failure_at_another_proxy_counts(world: World) -> None:

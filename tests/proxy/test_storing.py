@@ -17,8 +17,10 @@ class HeldCollector:
         self.events, self.asked, self.released = list[str](), asyncio.Event(), asyncio.Event()
 
     async def take(self, request: web.Request) -> web.Response:
-        for event in orjson.loads(await request.read())["events"]:
-            self.events.append(event.get("what") or event["event"])
+        told = [event.get("what") or event["event"] for event in orjson.loads(await request.read())["events"]]
+        if not set(told) - {"topology", "watched"}:
+            return Said({"rulings": []}).response()
+        self.events += [word for word in told if word not in ("topology", "watched")]
         self.asked.set()
         await self.released.wait()
         return Said({"rulings": []}).response()

@@ -130,3 +130,12 @@ def free_port() -> int:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         return int(bound.getsockname()[1])
+
+
+def test_a_window_that_was_not_tried_for_all_of_it_is_not_over() -> None:
+    """One refusal, then nothing for an hour: the next refusal opens a window; one that was over stays over."""
+    window = Window(30)
+    assert window.refused(0)
+    assert window.refused(3600)
+    assert [window.refused(3600 + second) for second in range(10, 40, 10)] == [True, True, False]
+    assert not window.refused(9000)

@@ -96,12 +96,12 @@ def test_the_report_names_the_files_and_which_are_not_there(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("command", "line"),
     [
-        (["gym", "eval", "run", "a b"], "  rollcall run -- gym eval run 'a b' --resume"),
-        (["gym", "--resume"], "  rollcall run -- gym --resume"),
+        (["--", "gym", "eval", "run", "a b"], "  rollcall run -- gym eval run 'a b' --resume"),
+        (["--connect-window", "2", "--", "gym", "--resume"], "  rollcall run --connect-window 2 -- gym --resume"),
     ],
 )
 def test_an_incomplete_run_is_told_how_to_resume(command: list[str], line: str) -> None:
-    """As a command that can be copied, with --resume once."""
+    """As a command that can be copied, Rollcall's own flags included, with --resume once."""
     assert run_report(status(), [], command)[-2:] == ["resume what is not done:", line]
 
 

@@ -19,7 +19,8 @@ EndingWord = Literal["result", "marker", "no_persist", "bad"]
 class Ending:
     """How an outermost `/run` ended by itself; `problem` says what is wrong with a bad one.
 
-    `own_row` is the failure row that an agent wrote itself, flat, as Gym would put it into the failures file.
+    `not_inspected` is an answer that could not be read. `own_row` is the failure row that an agent wrote itself, flat,
+    as Gym would put it into the failures file.
     """
 
     word: EndingWord
@@ -28,6 +29,8 @@ class Ending:
     masked: bool = False
     unscored: bool = False
     own_row: bool = False
+    empty_output: bool = False
+    not_inspected: bool = False
 
 
 def read_run_answer(body: bytes) -> Ending:
@@ -68,7 +71,24 @@ def _read_result(result: dict[str, Any], answer: dict[str, Any]) -> Ending:
     reward = result.get("reward")
     if isinstance(reward, bool) or not isinstance(reward, int | float) or not math.isfinite(reward):
         return Ending("bad", answer, "the answer has neither a failure marker nor a finite number as reward")
-    return Ending("result", answer, masked=bool(result.get("mask_sample")))
+    empty = reward == 0 and _empty(result.get("response"))
+    return Ending("result", answer, masked=bool(result.get("mask_sample")), empty_output=empty)
+
+
+def _empty(response: Any) -> bool:
+    """Whether a Responses answer holds no output at all, or nothing but messages without text."""
+    if not isinstance(response, Mapping) or not isinstance(response.get("output"), list):
+        return False
+    return all(isinstance(item, Mapping) and _textless(item) for item in response["output"])
+
+
+def _textless(item: Mapping[str, Any]) -> bool:
+    if item.get("type", "message") != "message":
+        return False
+    content = item.get("content")
+    if isinstance(content, list):
+        return not any(part.get("text") for part in content if isinstance(part, Mapping))
+    return not content
 
 
 def _marked(result: Mapping[str, Any]) -> bool:

@@ -15,6 +15,7 @@ Role = Literal[
     "agent",
     "model",
     "judge",
+    "provider",
     "seed_session",
     "verify",
     "tool",
@@ -22,7 +23,7 @@ Role = Literal[
     "close_session",
     "other",
 ]
-Kind = Literal["agent", "model", "resources", "environment", "unknown"]
+Kind = Literal["agent", "model", "resources", "environment", "provider", "unknown"]
 
 EXCERPT_LIMIT = 2000
 """Characters of a failed answer's body that are kept; the length Gym itself cuts `_ng_failure_response_body` at."""
@@ -36,7 +37,8 @@ class Tag:
     """One exchange that did not end well.
 
     `depth` counts the exchanges above it (an outermost `/run` has 0); `owner_by` says by which way its owner was
-    found, `none` where it has no owner. `message` is Rollcall's own sentence, `excerpt` the server's text.
+    found, `none` where it has no owner; `carrier` is what named it where that may turn out to be shared, and
+    `conflict` what later ways said otherwise. `message` is Rollcall's own sentence, `excerpt` the server's text.
     """
 
     exchange: Id
@@ -55,6 +57,8 @@ class Tag:
     status: int | None = None
     message: Text = ""
     excerpt: Text = ""
+    carrier: Text = ""
+    conflict: Text = ""
     event: Literal["tag"] = "tag"
 
 
@@ -105,6 +109,9 @@ class DispatchEnded:
     answer: dict[str, Any] | None = None
     masked: bool = False
     unscored: bool = False
+    empty_output: bool = False
+    not_inspected: bool = False
+    model_calls: int = 0
     event: Literal["dispatch_ended"] = "dispatch_ended"
 
 
@@ -117,4 +124,40 @@ class DispatchAbandoned:
     event: Literal["dispatch_abandoned"] = "dispatch_abandoned"
 
 
-Event = Annotated[Tag | Recovered | DispatchBegun | DispatchEnded | DispatchAbandoned, Field(discriminator="event")]
+@dataclass(frozen=True, slots=True)
+class CarrierShared:
+    """A carrier that several rollouts turned out to share: what it had bound to these dispatches has no owner."""
+
+    carrier: Text
+    dispatches: tuple[Id, ...]
+    event: Literal["carrier_shared"] = "carrier_shared"
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What has been seen at a server for a run since the last such event.
+
+    `exchanges` were seen, `owned` of them had an owner; `made` calls with an owner were made by this server.
+    """
+
+    run: Id
+    server: Text
+    kind: Kind
+    exchanges: int
+    owned: int
+    made: int
+    event: Literal["watched"] = "watched"
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Which servers a server names in Gym's config, and so can call: server to the names it refers to."""
+
+    references: dict[str, tuple[str, ...]]
+    event: Literal["topology"] = "topology"
+
+
+Event = Annotated[
+    Tag | Recovered | DispatchBegun | DispatchEnded | DispatchAbandoned | CarrierShared | Watched | Topology,
+    Field(discriminator="event"),
+]

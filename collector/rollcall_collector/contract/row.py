@@ -14,6 +14,12 @@ from .verdict import Verdict
 
 ROW_VERSION = 1
 
+SWALLOWED = {
+    "no_model_call": "the rollout ended well without any model call, while others of its benchmark made some",
+    "empty_output": "the rollout ended well with an empty output and reward 0",
+}
+"""What the rules of the policy say about a result that hides a failure."""
+
 _CAUSE_KEYS = ("server", "role", "method", "path", "what", "status", "message", "excerpt")
 
 
@@ -44,6 +50,14 @@ def with_withheld_result(row: dict[str, Any], answer: dict[str, Any]) -> dict[st
     return kept
 
 
+def root_cause_of(begun: DispatchBegun, verdict: Verdict) -> dict[str, Any] | None:
+    """The root cause of a failed dispatch; where a rule of the policy speaks, the `/run` answer that hides it."""
+    if verdict.failure_type not in SWALLOWED:
+        return cause_of(verdict.root_cause)
+    shown = (begun.server, "run", "POST", "/run", verdict.failure_type, 200, SWALLOWED[verdict.failure_type], "")
+    return dict(zip(_CAUSE_KEYS, shown, strict=True))
+
+
 def cause_of(tag: Tag | None) -> dict[str, Any] | None:
     """A root cause as rows and the API show it."""
     return None if tag is None else {key: getattr(tag, key) for key in _CAUSE_KEYS}
@@ -55,7 +69,7 @@ def _gym_keys(ended: DispatchEnded, verdict: Verdict) -> dict[str, Any]:
     keys = {
         "_ng_failure_class": verdict.failure_class,
         "_ng_failure_type": verdict.failure_type,
-        "_ng_failure_message": describe(cause),
+        "_ng_failure_message": SWALLOWED.get(verdict.failure_type) or describe(cause),
         "_ng_failure_http_status": status,
         "_ng_failure_response_body": cause.excerpt[:EXCERPT_LIMIT] if cause and cause.excerpt else None,
     }
@@ -75,7 +89,7 @@ def _own_keys(begun: DispatchBegun, verdict: Verdict, policy: Mapping[str, Any])
         "dispatch": begun.dispatch,
         "class": verdict.failure_class,
         "kind": verdict.kind,
-        "root_cause": cause_of(verdict.root_cause),
+        "root_cause": root_cause_of(begun, verdict),
         "tags": [_tag_keys(tag) for tag in verdict.tags],
         "policy": dict(policy),
     } | ({} if begun.stage_index is None else {"stage_index": begun.stage_index})

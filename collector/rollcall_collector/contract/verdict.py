@@ -42,11 +42,13 @@ class Verdict:
     by_agent: bool = False
 
 
-def judge(ended: DispatchEnded, tags: Iterable[Tag], recovered: frozenset[str] | set[str]) -> Verdict:
+def judge(
+    ended: DispatchEnded, tags: Iterable[Tag], recovered: frozenset[str] | set[str], swallowed: str | None = None
+) -> Verdict:
     """Give the verdict on a dispatch from what is known of it.
 
     `tags` are all tags of the dispatch, that of the outermost `/run` included; `recovered` are the ids of the calls
-    that were repeated with success.
+    that were repeated with success; `swallowed` names a rule of the policy by which a good result has failed.
     """
     if ended.ending == "no_persist":
         return Verdict("omitted", by_agent=True)
@@ -54,7 +56,7 @@ def judge(ended: DispatchEnded, tags: Iterable[Tag], recovered: frozenset[str] |
     if ended.ending == "marker":
         return _declared(ended, counting)
     if not counting and ended.ending == "result":
-        return Verdict("succeeded")
+        return Verdict("failed", "agent_run_error", swallowed, swallowed) if swallowed else Verdict("succeeded")
     return _failed(ended, counting)
 
 

@@ -1,16 +1,15 @@
 """What is asked of the store. Each answer is read in one transaction, the counts of a run in one statement."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import Connection, Engine, and_, case, func, literal, or_, select, union_all
+from sqlalchemy import Connection, Engine, func, select
 
-from ..contract.gate import Counts, exit_status, why_withheld, withheld_metrics
-from .schema import dispatches, rollouts, runs, sessions, tags
-
-SESSION_SILENCE_S = 30.0
-"""Seconds without a heartbeat after which a session has ended."""
+from ..contract.gate import Counts, exit_status
+from ..contract.policy import Policy
+from .counting import Benchmark, counted_benchmarks, current_rollouts, has_ended, with_reasons
+from .doubts import doubts_about, servers_watched, unattributed, warnings_about
+from .schema import dispatches, runs, sessions, tags
 
 _ROLLOUT = ("benchmark", "task_index", "rollout_index", "stage_index", "attempt", "state", "dispatch")
 
@@ -19,36 +18,12 @@ class UnknownRunError(LookupError):
     """No run, or no rollout of it, has this id."""
 
 
-@dataclass(frozen=True, slots=True)
-class Benchmark:
-    """One benchmark of a run: its counts, and why its metrics are withheld (`` when they are released)."""
-
-    name: str
-    agent: str | None
-    environment_server: str | None
-    counts: Counts
-    reason: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """The benchmark as the status and the gate show it."""
-        return {
-            "benchmark": self.name,
-            "agent": self.agent,
-            "environment_server": self.environment_server,
-            **self.counts.as_dict(),
-            "complete": self.counts.complete,
-            "metrics": "withheld" if self.reason else "released",
-            "reason": self.reason,
-            "withheld_metrics": withheld_metrics(self.counts, self.reason) if self.reason else None,
-        }
-
-
 class Reader:
     """Answers questions about runs. Its methods block: call them outside of the event loop."""
 
-    def __init__(self, engine: Engine, policy: Mapping[str, Any]) -> None:
+    def __init__(self, engine: Engine, policy: Policy) -> None:
         self._engine = engine
-        self._policy = dict(policy)
+        self._policy = policy
 
     def ping(self) -> None:
         """Raise what the database raises when it cannot be read."""
@@ -82,7 +57,7 @@ class Reader:
         """Which benchmarks' metrics are released; only those sent to `server` where one is named."""
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
-            benchmarks, doubts = _benchmarks(connection, name, now, server)
+            benchmarks, doubts = _benchmarks(connection, name, now, self._policy, server)
             return _gate(name, benchmarks, doubts)
 
     def rollouts(
@@ -91,7 +66,7 @@ class Reader:
         """Rollouts of a run in order of benchmark and index, `limit` of them from number `after` on."""
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
-            current = _current_rollouts(name, now).subquery()
+            current = current_rollouts(name, now).subquery()
             asked = select(current, dispatches.c.root_cause).outerjoin_from(
                 current, dispatches, dispatches.c.dispatch == current.c.dispatch
             )
@@ -107,7 +82,7 @@ class Reader:
         """One rollout with its dispatches and their tags. Raises UnknownRunError."""
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
-            current = _current_rollouts(name, now).subquery()
+            current = current_rollouts(name, now).subquery()
             asked = select(current, dispatches.c.root_cause).outerjoin_from(
                 current, dispatches, dispatches.c.dispatch == current.c.dispatch
             )
@@ -138,88 +113,13 @@ def _resolve(connection: Connection, run: str) -> str:
     return str(found)
 
 
-def _ended(now: float) -> Any:
-    silent = and_(sessions.c.attached, sessions.c.heartbeat_at < now - SESSION_SILENCE_S)
-    return or_(sessions.c.ended_at.is_not(None), silent)
-
-
-def _current_rollouts(run: str, now: float) -> Any:
-    """Each rollout with its state as of now: one that runs for a session that has ended is missing."""
-    state = case((and_(rollouts.c.state == "running", _ended(now)), literal("missing")), else_=rollouts.c.state)
-    columns = [column for column in rollouts.c if column.name != "state"]
-    running = and_(rollouts.c.state == "running", rollouts.c.dispatch == dispatches.c.dispatch)
-    joined = rollouts.outerjoin(dispatches, running).outerjoin(sessions, sessions.c.session == dispatches.c.session)
-    return select(*columns, state.label("state")).select_from(joined).where(rollouts.c.run == run)
-
-
-def _counted(run: str, now: float, server: str | None) -> Any:
-    """(benchmark, state, count, agent, environment server, server) of a run, in one statement."""
-    labels = (func.min(rollouts.c.agent), func.min(rollouts.c.environment_server), func.min(rollouts.c.server))
-    here = [rollouts.c.run == run] if server is None else [rollouts.c.run == run, _benchmark_is_at(run, server)]
-    settled = select(rollouts.c.benchmark, rollouts.c.state, func.count(), *labels)
-    settled = settled.where(*here, rollouts.c.state != "running").group_by(rollouts.c.benchmark, rollouts.c.state)
-    state = case((_ended(now), "missing"), else_="running")
-    running = select(rollouts.c.benchmark, state, func.count(), *labels).select_from(
-        rollouts.join(dispatches, dispatches.c.dispatch == rollouts.c.dispatch).join(
-            sessions, sessions.c.session == dispatches.c.session
-        )
-    )
-    running = running.where(*here, rollouts.c.state == "running").group_by(rollouts.c.benchmark, state)
-    return union_all(settled, running)
-
-
-def _benchmark_is_at(run: str, server: str) -> Any:
-    there = select(rollouts.c.benchmark).where(rollouts.c.run == run, rollouts.c.server == server)
-    return rollouts.c.benchmark.in_(there)
-
-
 def _benchmarks(
-    connection: Connection, run: str, now: float, server: str | None = None
+    connection: Connection, run: str, now: float, policy: Policy, server: str | None = None
 ) -> tuple[list[Benchmark], list[str]]:
-    doubts = _doubts(connection, run)
-    counts: dict[str, Counts] = {}
-    labels: dict[str, tuple[str | None, str | None, str | None]] = {}
-    for name, state, count, *seen in connection.execute(_counted(run, now, server)):
-        counts[name] = counts.get(name, Counts()) + Counts(**{state: count})
-        labels[name] = tuple(new or old for new, old in zip(seen, labels.get(name, (None,) * 3), strict=True))  # type: ignore[assignment]  # three labels
-    return [_benchmark(name, counts[name], labels[name], doubts) for name in sorted(counts)], doubts
-
-
-def _benchmark(
-    name: str, counts: Counts, labels: tuple[str | None, str | None, str | None], doubts: list[str]
-) -> Benchmark:
-    agent, environment, server = labels
-    if environment is None and server != agent:
-        environment = server  # nemo_gym 0.7: an environment server in front that the rows do not name
-    return Benchmark(name, agent, environment, counts, why_withheld(counts, doubts))
-
-
-def _doubts(connection: Connection, run: str) -> list[str]:
-    """What is not known of a run and so withholds every benchmark of it."""
-    found = connection.execute(select(runs.c.expected_source, runs.c.asked_at).where(runs.c.run == run)).one()
-    doubts = []
-    if found.expected_source is None and found.asked_at is None:
-        doubts.append("expected is what was seen so far")
-    if unattributed := _unattributed(connection, run):
-        doubts.append(f"{unattributed} unattributed failures")
-    return doubts
-
-
-def _unattributed(connection: Connection, run: str) -> int:
-    """Failed calls without an owner during the run's last session."""
-    last = connection.execute(
-        select(sessions.c.started_at, sessions.c.ended_at)
-        .where(sessions.c.run == run)
-        .order_by(sessions.c.started_at.desc())
-        .limit(1)
-    ).first()
-    if last is None:
-        return 0
-    failed = tags.c.tag["what"].as_string() != "cancelled"
-    during = [tags.c.dispatch.is_(None), failed, tags.c.ended_at >= last.started_at]
-    if last.ended_at is not None:
-        during.append(tags.c.ended_at <= last.ended_at)
-    return int(connection.execute(select(func.count()).select_from(tags).where(*during)).scalar_one())
+    """The benchmarks with their reasons, and the reasons that are no counts."""
+    counted = counted_benchmarks(connection, run, now, server)
+    doubts = doubts_about(connection, run, counted, policy)
+    return with_reasons(counted, doubts), sorted({doubt for each in doubts.values() for doubt in each})
 
 
 def _gate(run: str, benchmarks: list[Benchmark], doubts: list[str]) -> dict[str, Any]:
@@ -233,10 +133,10 @@ def _gate(run: str, benchmarks: list[Benchmark], doubts: list[str]) -> dict[str,
     }
 
 
-def _status(connection: Connection, run: str, now: float, policy: Mapping[str, Any]) -> dict[str, Any]:
-    benchmarks, doubts = _benchmarks(connection, run, now)
+def _status(connection: Connection, run: str, now: float, policy: Policy) -> dict[str, Any]:
+    benchmarks, doubts = _benchmarks(connection, run, now, policy)
     last = connection.execute(
-        select(sessions, _ended(now).label("has_ended"))
+        select(sessions, has_ended(now).label("has_ended"))
         .where(sessions.c.run == run)
         .order_by(sessions.c.started_at.desc())
         .limit(1)
@@ -253,8 +153,11 @@ def _status(connection: Connection, run: str, now: float, policy: Mapping[str, A
         "sessions": number,
         "expected_source": "materialized_inputs" if about.expected_source else "so_far",
         "totals": totals.as_dict(),
-        "unattributed": _unattributed(connection, run),
-        "policy": dict(policy),
+        "unattributed": sum(unattributed(connection, run).values()),
+        "servers": servers_watched(connection, run),
+        "warnings": warnings_about(connection, run, benchmarks),
+        "accepted": about.accepted_reason,
+        "policy": policy.as_dict(),
     }
 
 

@@ -17,6 +17,8 @@ runs = Table(
     Column("expected_source", Text),  # path of the materialized inputs; null while expected is "so far"
     Column("expected_digest", Text),
     Column("asked_at", Float),  # when a dispatcher last asked for metrics
+    Column("accepted_at", Float),  # unattributed failures up to then were accepted
+    Column("accepted_reason", Text),
 )
 
 sessions = Table(
@@ -53,6 +55,7 @@ rollouts = Table(
     Column("dispatch", String),  # the last one, whose verdict is the rollout's
     Column("attempt", Integer, nullable=False, default=0),
     Index("rollouts_state", "run", "state"),
+    Index("rollouts_rollout", "run", "rollout"),
 )
 
 dispatches = Table(
@@ -69,6 +72,9 @@ dispatches = Table(
     Column("ended_at", Float),
     Column("masked", Boolean, nullable=False, default=False),
     Column("unscored", Boolean, nullable=False, default=False),
+    Column("empty_output", Boolean, nullable=False, default=False),
+    Column("not_inspected", Boolean, nullable=False, default=False),
+    Column("model_calls", Integer, nullable=False, default=0),
     Column("begun", JSON, nullable=False),
     Column("ended", JSON),
     Column("root_cause", JSON),
@@ -81,12 +87,34 @@ tags = Table(
     metadata,
     Column("exchange", String, primary_key=True),
     Column("dispatch", String),  # null: unattributed
+    Column("claimed", String),  # the dispatch that the call named, known or not
+    Column("carrier", String, nullable=False, default=""),
+    Column("server", String, nullable=False),
     Column("call", String, nullable=False),
     Column("recovered", Boolean, nullable=False, default=False),
     Column("ended_at", Float, nullable=False),
     Column("tag", JSON, nullable=False),
     Index("tags_dispatch", "dispatch"),
+    Index("tags_claimed", "claimed", sqlite_where=Column("dispatch").is_(None)),
     Index("tags_unattributed", "ended_at", sqlite_where=Column("dispatch").is_(None)),
+)
+
+watched = Table(
+    "watched",
+    metadata,
+    Column("run", String, primary_key=True),
+    Column("server", String, primary_key=True),
+    Column("kind", String, nullable=False),
+    Column("exchanges", Integer, nullable=False),
+    Column("owned", Integer, nullable=False),
+    Column("made", Integer, nullable=False),
+)
+
+topology = Table(
+    "topology",
+    metadata,
+    Column("server", String, primary_key=True),
+    Column("refers_to", String, primary_key=True),
 )
 
 senders = Table(

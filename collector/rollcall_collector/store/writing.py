@@ -1,17 +1,28 @@
 """The jobs that change the store; each takes a connection inside a transaction."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, select, update
 from sqlalchemy.dialects.sqlite import insert
 
-from ..contract.exchange import DispatchAbandoned, DispatchBegun, DispatchEnded, Event, Recovered, Tag
+from ..contract.exchange import (
+    CarrierShared,
+    DispatchAbandoned,
+    DispatchBegun,
+    DispatchEnded,
+    Event,
+    Recovered,
+    Tag,
+    Topology,
+    Watched,
+)
 from ..contract.identity import rollout_id
-from ..contract.row import cause_of, failure_row
+from ..contract.policy import PerAgent, Policy
+from ..contract.row import failure_row, root_cause_of
 from ..contract.verdict import judge
-from .schema import dispatches, rollouts, runs, senders, sessions, tags
+from .schema import dispatches, rollouts, runs, senders, sessions, tags, topology, watched
 
 Expected = tuple[str, int, int, int | None]
 """(benchmark, task index, rollout index, stage index)"""
@@ -97,13 +108,19 @@ def _expected_row(run: str, item: Expected) -> dict[str, Any]:
     }
 
 
+def accept_unattributed(connection: Connection, run: str, reason: str, now: float) -> bool:
+    """Note that a person accepts a run's unattributed failures so far; whether there is such a run."""
+    changes = {"accepted_at": now, "accepted_reason": reason}
+    return bool(connection.execute(update(runs).where(runs.c.run == run).values(changes)).rowcount)
+
+
 def note_asked(connection: Connection, run: str, now: float) -> None:
     """Note that a dispatcher asks for metrics: it will dispatch nothing more in this session."""
     connection.execute(update(runs).where(runs.c.run == run).values(asked_at=now))
 
 
 def apply_events(
-    connection: Connection, sender: str, first: int, events: Sequence[Event], policy: Mapping[str, Any]
+    connection: Connection, sender: str, first: int, events: Sequence[Event], policy: Policy
 ) -> list[Ruling]:
     """Take in a sender's events, numbered from `first`; those taken in before have no second effect.
 
@@ -124,7 +141,7 @@ def apply_events(
     return [ruling for dispatch in ended if (ruling := _ruling(connection, dispatch)) is not None]
 
 
-def _apply(connection: Connection, event: Event, policy: Mapping[str, Any]) -> None:
+def _apply(connection: Connection, event: Event, policy: Policy) -> None:
     match event:
         case Tag():
             _add_tag(connection, event, policy)
@@ -134,11 +151,18 @@ def _apply(connection: Connection, event: Event, policy: Mapping[str, Any]) -> N
             _begin(connection, event)
         case DispatchEnded():
             _end(connection, event, policy)
+        case CarrierShared():
+            _disown(connection, event, policy)
+        case Watched():
+            _watch(connection, event)
+        case Topology():
+            _relate(connection, event)
         case DispatchAbandoned():
             _settle(connection, event.dispatch, "missing", {"state": "abandoned", "ended_at": event.ended_at})
 
 
 def _begin(connection: Connection, event: DispatchBegun) -> None:
+    event = _named_as_expected(connection, event)
     row = {
         "dispatch": event.dispatch,
         "run": event.run,
@@ -167,6 +191,19 @@ def _begin(connection: Connection, event: DispatchBegun) -> None:
         .values({name: getattr(event, name) for name in names} | current)
         .on_conflict_do_update(index_elements=["run", "benchmark", "rollout"], set_=current)
     )
+    orphans = (tags.c.dispatch.is_(None), tags.c.claimed == event.dispatch)  # another proxy's were faster
+    connection.execute(update(tags).where(*orphans).values(dispatch=event.dispatch))
+
+
+def _named_as_expected(connection: Connection, event: DispatchBegun) -> DispatchBegun:
+    """An episode request (nemo_gym 0.7) names no agent: its benchmark is that of the one expected rollout of its id."""
+    if event.agent is not None:
+        return event
+    expected = (rollouts.c.run == event.run, rollouts.c.rollout == event.rollout)
+    names = list(connection.execute(select(rollouts.c.benchmark, rollouts.c.agent).where(*expected).limit(2)))
+    if len(names) != 1:
+        return event
+    return replace(event, benchmark=names[0].benchmark, agent=names[0].agent)
 
 
 def _know_session(connection: Connection, event: DispatchBegun) -> None:
@@ -177,22 +214,60 @@ def _know_session(connection: Connection, event: DispatchBegun) -> None:
     connection.execute(insert(sessions).values(session | times).on_conflict_do_nothing())
 
 
-def _end(connection: Connection, event: DispatchEnded, policy: Mapping[str, Any]) -> None:
+def _end(connection: Connection, event: DispatchEnded, policy: Policy) -> None:
     changes = {
         "ended": asdict(event),
         "ended_at": event.ended_at,
         "masked": event.masked,
         "unscored": event.unscored,
+        "empty_output": event.empty_output,
+        "not_inspected": event.not_inspected,
+        "model_calls": event.model_calls,
     }
     connection.execute(update(dispatches).where(dispatches.c.dispatch == event.dispatch).values(changes))
     _rejudge(connection, event.dispatch, policy)
+    if event.model_calls and policy.no_model_call != PerAgent():
+        for other in _without_model_call(connection, event.dispatch):
+            _rejudge(connection, other, policy)
 
 
-def _add_tag(connection: Connection, tag: Tag, policy: Mapping[str, Any]) -> None:
+def _without_model_call(connection: Connection, dispatch: str) -> list[str]:
+    """Dispatches of the same benchmark that ended well without a model call: now one has made some."""
+    here = select(dispatches.c.run, dispatches.c.benchmark).where(dispatches.c.dispatch == dispatch).subquery()
+    same = (dispatches.c.run == here.c.run, dispatches.c.benchmark == here.c.benchmark)
+    silent = (dispatches.c.state == "succeeded", dispatches.c.model_calls == 0)
+    return list(connection.execute(select(dispatches.c.dispatch).where(*same, *silent)).scalars())
+
+
+def _disown(connection: Connection, event: CarrierShared, policy: Policy) -> None:
+    """Take from dispatches what a carrier that turned out to be shared had bound to them."""
+    for dispatch in event.dispatches:
+        bound = (tags.c.dispatch == dispatch, tags.c.carrier == event.carrier)
+        freed = update(tags).where(*bound).values(dispatch=None, claimed=None)
+        if connection.execute(freed).rowcount:
+            _rejudge(connection, dispatch, policy)
+
+
+def _watch(connection: Connection, event: Watched) -> None:
+    row = {name: getattr(event, name) for name in ("run", "server", "kind", "exchanges", "owned", "made")}
+    added = {name: watched.c[name] + row[name] for name in ("exchanges", "owned", "made")}
+    connection.execute(insert(watched).values(row).on_conflict_do_update(index_elements=["run", "server"], set_=added))
+
+
+def _relate(connection: Connection, event: Topology) -> None:
+    rows = [{"server": name, "refers_to": other} for name, named in event.references.items() for other in named]
+    if rows:
+        connection.execute(insert(topology).on_conflict_do_nothing(), rows)
+
+
+def _add_tag(connection: Connection, tag: Tag, policy: Policy) -> None:
     state = _state_of(connection, tag.dispatch)
     row = {
         "exchange": tag.exchange,
         "dispatch": tag.dispatch if state else None,
+        "claimed": tag.dispatch,
+        "carrier": tag.carrier,
+        "server": tag.server,
         "call": tag.call,
         "recovered": False,
         "ended_at": tag.ended_at,
@@ -203,7 +278,7 @@ def _add_tag(connection: Connection, tag: Tag, policy: Mapping[str, Any]) -> Non
         _rejudge(connection, tag.dispatch, policy)  # a late tag: it ended in time and was only delivered late
 
 
-def _heal(connection: Connection, event: Recovered, policy: Mapping[str, Any]) -> None:
+def _heal(connection: Connection, event: Recovered, policy: Policy) -> None:
     asked = select(dispatches.c.ended).where(dispatches.c.dispatch == event.dispatch)
     ended = connection.execute(asked).scalar()
     if ended is not None and event.ended_at > ended["answer_began_at"]:
@@ -220,7 +295,7 @@ def _state_of(connection: Connection, dispatch: str | None) -> str | None:
     return connection.execute(select(dispatches.c.state).where(dispatches.c.dispatch == dispatch)).scalar()
 
 
-def _rejudge(connection: Connection, dispatch: str, policy: Mapping[str, Any]) -> None:
+def _rejudge(connection: Connection, dispatch: str, policy: Policy) -> None:
     found = connection.execute(
         select(dispatches.c.begun, dispatches.c.ended).where(dispatches.c.dispatch == dispatch)
     ).first()
@@ -230,13 +305,19 @@ def _rejudge(connection: Connection, dispatch: str, policy: Mapping[str, Any]) -
     kept = connection.execute(
         select(tags.c.tag, tags.c.call, tags.c.recovered).where(tags.c.dispatch == dispatch)
     ).all()
-    verdict = judge(ended, (Tag(**row.tag) for row in kept), {row.call for row in kept if row.recovered})
-    changes = {
-        "state": verdict.state,
-        "root_cause": cause_of(verdict.root_cause),
-        "row": failure_row(begun, ended, verdict, policy) if verdict.state == "failed" else None,
-    }
-    _settle(connection, dispatch, verdict.state, changes)
+    swallowed = policy.swallowed(ended, begun.agent, _others_made_calls(connection, begun))
+    recovered = {row.call for row in kept if row.recovered}
+    verdict = judge(ended, (Tag(**row.tag) for row in kept), recovered, swallowed)
+    row = failure_row(begun, ended, verdict, policy.as_dict()) if verdict.state == "failed" else None
+    cause = root_cause_of(begun, verdict)
+    _settle(connection, dispatch, verdict.state, {"state": verdict.state, "root_cause": cause, "row": row})
+
+
+def _others_made_calls(connection: Connection, begun: DispatchBegun) -> bool:
+    """Whether another dispatch of the benchmark made a model call."""
+    same = (dispatches.c.run == begun.run, dispatches.c.benchmark == begun.benchmark)
+    made = select(dispatches.c.dispatch).where(*same, dispatches.c.model_calls > 0).limit(1)
+    return connection.execute(made).first() is not None
 
 
 def _settle(connection: Connection, dispatch: str, rollout_state: str, changes: Mapping[str, Any]) -> None:

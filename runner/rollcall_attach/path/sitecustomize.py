@@ -4,7 +4,8 @@ Python imports it at the start of *every* interpreter that inherits the variable
 uv, Ray's helpers, notebooks and graders that run model-written code. So it must parse on any Python 3, import
 nothing that is not loaded already, print nothing, wait for nothing and never fail. All it does is put one finder
 on sys.meta_path, and only when ROLLCALL_PROXY is set. The attach itself is loaded after Gym has imported one of
-the modules named in HOOKED, which no other program does.
+the modules named in HOOKED, which no other program does, or when a Ray task that a server of Gym's started asks for it
+by name.
 
 This file hides another `sitecustomize` that lies further along sys.path, so that one is run here as Python would
 have run it; what it raises is its own affair and goes on to the caller.
@@ -20,12 +21,27 @@ if TYPE_CHECKING:  # `typing` itself costs more to import than everything below
 HERE = os.path.dirname(os.path.abspath(__file__))
 GYM = "nemo_gym.server_utils"
 HOOKED = (GYM, "nemo_gym.rollout_collection", "nemo_gym.cli.eval")
-# Many programs use httpx; it is looked at only where Gym's server module has been loaded.
-HOOKED_IN_GYM = ("httpx",)
+# Any program uses these; they are looked at only where Gym's server module has been loaded, or in a Ray task of Gym's.
+HOOKED_IN_GYM = (
+    "uvicorn.config",
+    "aiohttp.client_reqrep",
+    "urllib3.connectionpool",
+    "httpx",
+    "threading",
+    "concurrent.futures.thread",
+    "concurrent.futures.process",
+    "multiprocessing.pool",
+    "subprocess",
+    "uvloop",
+    "ray.remote_function",
+    "ray.actor",
+)
+PACKAGE = "rollcall_attach"
 
 
 class Finder:
-    """Finds nothing itself: it lets the other finders find a hooked module, and has `fire` called once it has run."""
+    """Finds the attach, whatever this environment has installed, and nothing else itself: it lets the other finders
+    find a hooked module, and has `fire` called once that has run."""
 
     rollcall = True
 
@@ -34,6 +50,8 @@ class Finder:
         self.busy = set()  # type: set[str]
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
+        if name == PACKAGE:
+            return _package_spec()
         if name not in self.names or name in self.busy:
             return None
         self.busy.add(name)  # another tool's finder may ask sys.meta_path, and so this one, again
@@ -67,8 +85,11 @@ class Finder:
 
     def fire(self, name: str) -> None:
         if name == GYM:
-            self.watch(HOOKED_IN_GYM)
+            self.watch_libraries()
         _attach(name)
+
+    def watch_libraries(self) -> None:
+        self.watch(HOOKED_IN_GYM)
 
     def watch(self, names: "Any") -> None:
         """From now on hook these modules; the ones that have run already are fired at once."""
@@ -81,27 +102,20 @@ class Finder:
 
 def _attach(name: str) -> None:
     try:
-        _package().imported(name)
+        __import__(PACKAGE)
+        sys.modules[PACKAGE].imported(name)
     except Exception as error:
         # Only a process of Gym's comes here. An unattached server would hide its failures, so a first start stops.
         sys.stderr.write(f"rollcall: the attach in {os.path.dirname(HERE)} does not work here: {error!r}\n")
-        if not os.environ.get("ROLLCALL_ATTACHED"):
+        if not any(os.environ.get(mark) for mark in ("ROLLCALL_ATTACHED", "RAY_JOB_ID", "RAY_RAYLET_PID")):
             raise SystemExit(4) from None
 
 
-def _package() -> "Any":
-    """The attach from the folder above, whatever this environment has installed."""
-    package = sys.modules.get("rollcall_attach")
-    if package is None:
-        import importlib.util as util
+def _package_spec() -> "Any":
+    from importlib.util import spec_from_file_location
 
-        home = os.path.dirname(HERE)
-        spec = util.spec_from_file_location(
-            "rollcall_attach", os.path.join(home, "__init__.py"), submodule_search_locations=[home]
-        )
-        package = sys.modules["rollcall_attach"] = util.module_from_spec(spec)  # type: ignore[arg-type]
-        spec.loader.exec_module(package)  # type: ignore[union-attr]
-    return package
+    home = os.path.dirname(HERE)
+    return spec_from_file_location(PACKAGE, os.path.join(home, "__init__.py"), submodule_search_locations=[home])
 
 
 def install() -> None:

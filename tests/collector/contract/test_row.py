@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rollcall_collector.contract.answer import read_run_answer
 from rollcall_collector.contract.exchange import DispatchEnded, Tag
 from rollcall_collector.contract.identity import identify
-from rollcall_collector.contract.policy import POLICY
+from rollcall_collector.contract.policy import Policy
 from rollcall_collector.contract.row import failure_row, identity_keys
 from rollcall_collector.contract.verdict import judge
 
@@ -20,7 +20,7 @@ SWALLOWED: Json = {"reward": 0.0, "response": {"id": "resp_1"}, "turns": 3}
 
 def row_of(last: DispatchEnded, *tags: Tag, **fields: Any) -> Json:
     """The row that a dispatch with these tags leaves behind."""
-    return failure_row(begun(**fields), last, judge(last, tags, set()), POLICY)
+    return failure_row(begun(**fields), last, judge(last, tags, set()), Policy().as_dict())
 
 
 def test_a_swallowed_failure_has_gyms_keys_and_the_inner_cause() -> None:
@@ -42,7 +42,7 @@ def test_rollcalls_own_keys_say_who_when_and_by_which_rules() -> None:
     """Everything stands under one key; each tag that counts is among them."""
     own = row_of(ended(), tag(), tag(exchange="x-2", depth=1))["_rollcall"]
     assert (own["run"], own["session"], own["dispatch"], own["version"]) == ("r-1", "s-1", "d-1", 1)
-    assert (own["class"], own["kind"], own["policy"]) == ("agent_run_error", "agent_run_error", POLICY)
+    assert (own["class"], own["kind"], own["policy"]) == ("agent_run_error", "agent_run_error", Policy().as_dict())
     assert (own["root_cause"]["server"], own["root_cause"]["what"]) == ("policy_model", "http_status")
     assert [kept["exchange"] for kept in own["tags"]] == ["x-1", "x-2"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from collector_events import begun
 from collector_store import Store
-from rollcall_collector.contract.policy import POLICY
+from rollcall_collector.contract.policy import Policy
 from rollcall_collector.store import StoreBusyError, Writer, open_database
 from rollcall_collector.store.writing import apply_events
 from sqlalchemy import Connection, text
@@ -152,7 +152,7 @@ async def test_two_writers_of_one_database_wait_for_each_other(tmp_path: Path, p
     async def send(to: Writer, name: str) -> None:
         for number in range(20):
             events = [begun(f"{name}-{number}", f"{number}-0", benchmark=name)]
-            await to.submit(partial(apply_events, sender=name, first=number + 1, events=events, policy=POLICY))
+            await to.submit(partial(apply_events, sender=name, first=number + 1, events=events, policy=Policy()))
 
     await asyncio.gather(send(writer, "one"), send(other, "other"))
     await asyncio.to_thread(other.close)

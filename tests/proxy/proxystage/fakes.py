@@ -89,12 +89,12 @@ class Caller:
     """Makes a fake agent's calls to other servers, on behalf of one request that it answers."""
 
     def __init__(self, http: aiohttp.ClientSession, listeners: dict[str, str], incoming: web.Request) -> None:
-        self._http, self._listeners, self._incoming = http, listeners, incoming
+        self._http, self._listeners, self.incoming = http, listeners, incoming
         self.row: Any = None
 
     @property
     def owner(self) -> str:
-        return self._incoming.headers[OWNER]
+        return self.incoming.headers[OWNER]
 
     async def __call__(
         self, server: str, path: str, body: Any = None, method: str = "POST", fields: dict[str, str] | None = None

@@ -52,7 +52,7 @@ class World:
             "spool": self.spool,
             "head_server": GONE,
         }
-        given |= {"connect_window": 0.001} | settings
+        given |= {"connect_window": 0.001, "resend_grace": 0.3} | settings
         self.proxy = await self._proxying.enter_async_context(proxy_serving(ProxySettings(**given)))
 
     async def proxy_stops(self) -> None:

@@ -1,0 +1,117 @@
+"""The main port as a plain HTTP proxy, for `HTTP_PROXY` alone: absolute-form requests and CONNECT (RFC 9110 7.8).
+
+Only Gym's head server and registered servers are reached this way, and hosts that the settings allow; anything else
+is refused, since a proxy that goes anywhere is a way in for others. What leads to a registered server goes by way of
+its listener, so that it is watched like everything else.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
+
+import aiohttp
+from aiohttp import web
+from rollcall_collector.serving import Problem
+
+from .answers import head_of
+from .exchange import origin_form
+from .fields import passed_on
+from .forwarding import cut_off
+from .intake import Intake
+from .listeners import Listeners
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_PIECE = 64 * 1024
+
+
+class HttpProxy:
+    """Answers requests that are meant for a proxy."""
+
+    def __init__(
+        self, client: aiohttp.ClientSession, listeners: Listeners, intake: Intake, head_server: str, allowed: list[str]
+    ) -> None:
+        self._client, self._listeners, self._intake = client, listeners, intake
+        self._head_server, self._allowed = urlsplit(head_server).netloc, frozenset(allowed)
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Take what is meant for a proxy; leave the rest to the main port's routes."""
+        if request.method == "CONNECT":
+            return await self._tunnel(request)
+        if not request.raw_path.startswith(("http://", "https://")):
+            return await handler(request)
+        place = urlsplit(request.raw_path).netloc
+        if place == self._head_server:
+            return await handler(request)
+        upstream = self._listeners.at(f"http://{place}")
+        if upstream is not None:
+            return await self._intake.take_in(request, upstream)
+        if place not in self._allowed:
+            raise _refusal(place)
+        return await self._passed(request, f"http://{place}{origin_form(request.raw_path)}")
+
+    async def _passed(self, request: web.Request, url: str) -> web.StreamResponse:
+        """Pass a request on to an allowed host; nothing of it is watched."""
+        fields = passed_on(request.raw_headers)
+        body = request.content if request.can_read_body else None
+        async with self._client.request(
+            request.method, url, headers=fields, data=body, allow_redirects=False
+        ) as answer:
+            passed = head_of(answer, request)
+            await passed.prepare(request)
+            async for piece in answer.content.iter_any():
+                await passed.write(piece)
+            await passed.write_eof()
+        return passed
+
+    async def _tunnel(self, request: web.Request) -> web.StreamResponse:
+        """CONNECT: bytes both ways, to a registered server's listener or to an allowed host."""
+        place = request.raw_path
+        upstream = self._listeners.at(f"http://{place}")
+        if upstream is None and place not in self._allowed:
+            raise _refusal(place)
+        host, port = upstream.address if upstream else _host_and_port(place)
+        try:
+            reader, writer = await asyncio.open_connection(host, port)
+        except OSError as error:
+            raise Problem(502, "cannot connect", f"{place}: {error}") from error
+        await _joined(request, reader, writer)
+        return cut_off(request, web.Response())
+
+
+class _Up:
+    """Takes what the caller sends behind its CONNECT, as aiohttp hands it to the parser of an upgrade."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+
+    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
+        self._writer.write(data)
+        return False, b""
+
+    def feed_eof(self) -> None:
+        self._writer.write_eof()
+
+
+async def _joined(request: web.Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Pass bytes both ways until the server has ended."""
+    if request.transport is None:
+        return
+    request.transport.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+    request.protocol.set_parser(_Up(writer))  # type: ignore[arg-type]  # it needs these two methods only
+    with contextlib.suppress(OSError):
+        while piece := await reader.read(_PIECE):
+            request.transport.write(piece)
+    writer.close()
+
+
+def _host_and_port(place: str) -> tuple[str, int]:
+    host, _, port = place.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _refusal(place: str) -> Problem:
+    detail = f"{place} is no registered server; reach it directly (NO_PROXY), or name it in allow_hosts"
+    return Problem(403, "Rollcall's proxy does not go there", detail)

@@ -1,0 +1,225 @@
+"""What becomes of each request that a listener takes in: whose it is, which part it plays, and where it goes."""
+
+import asyncio
+import re
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from uuid import uuid4
+
+import orjson
+from aiohttp import web
+from rollcall_collector.contract.exchange import DispatchAbandoned, DispatchBegun
+from rollcall_collector.contract.gate import Counts, withheld_metrics
+from rollcall_collector.contract.identity import Identity, identify
+
+from .answers import own_answer
+from .carriers import Carriers
+from .encoding import decoded
+from .exchange import Exchange, head_from, origin_form
+from .forwarding import Forwarder
+from .gate import Gate, Withheld, withheld_answer
+from .ledger import Ledger
+from .outermost import OutermostRun
+from .owners import NAMING_A_NESTED_RUN, POLICY_PREFIX, WAYS, Head, Owner, find_owner, session_of, without_url_owner
+from .resend import Execution, Executions
+from .roles import role_of
+from .sender import Sender
+from .sessions import SessionOfRun, Sessions, UnknownSessionError
+from .upstream import Upstream
+from .watch import Watch
+
+_NAMED_IN_BODY = frozenset({"run", "seed_session", "verify"})
+_MODEL_ROLES = frozenset({"model", "judge"})
+
+ListenerOf = Callable[[str], str | None]
+"""The listener in front of a server's URL, or None."""
+
+
+class Intake:
+    """Finds owner and role of each exchange and sends it on its way."""
+
+    def __init__(
+        self,
+        forwarder: Forwarder,
+        run: OutermostRun,
+        gate: Gate,
+        ledger: Ledger,
+        carriers: Carriers,
+        sessions: Sessions,
+        sender: Sender,
+        watch: Watch,
+        executions: Executions,
+        observe: bool,
+    ) -> None:
+        self._forwarder, self._run, self._gate, self._ledger = forwarder, run, gate, ledger
+        self._carriers, self._sessions, self._sender, self._watch = carriers, sessions, sender, watch
+        self._observe, self._executions = observe, executions
+        self._name, self._numbers = uuid4().hex[:12], count(1)
+        self.listener_of: ListenerOf = lambda _: None
+
+    async def take_in(self, request: web.BaseRequest, upstream: Upstream) -> web.StreamResponse:
+        """Answer a request that came to the listener of `upstream`."""
+        exchange, body = await self._exchange(request, upstream)
+        if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
+            request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # RFC 9110 10.1.1; it is not passed on
+        identity = exchange.head.identity
+        if exchange.owner is None and identity is not None and _begins_a_dispatch(exchange):
+            return await self._outermost_run(request, exchange, body or b"", identity)
+        if exchange.owner is None and exchange.role == "aggregate_metrics" and not self._observe:
+            return await self._outermost_metrics(request, exchange)
+        self._watched(exchange)
+        return await self._forwarder.forward(request, exchange, body)
+
+    async def close(self) -> None:
+        """Give up the executions that nobody has been answered."""
+        await self._executions.close()
+
+    async def _exchange(self, request: web.BaseRequest, upstream: Upstream) -> tuple[Exchange, bytes | None]:
+        """The exchange with its owner, and its body where that had to be read to find the owner."""
+        head, body = head_from(request), None
+        role = role_of(upstream.kind, without_url_owner(head.path))
+        ways = NAMING_A_NESTED_RUN if role == "run" else WAYS
+        owner = find_owner(head, self._carriers, ways)
+        if owner is None and role in _NAMED_IN_BODY:
+            body = b"".join([piece async for piece in request.content.iter_any()])
+            plain = decoded(body, head.fields.get("content-encoding", ""))
+            head = replace(head, identity=identify(_json(plain or b""), upstream.name))
+            owner = find_owner(head, self._carriers, ways)
+            if role == "run" and self._is_outermost(head, upstream, owner):
+                owner = None
+        exchange = Exchange(
+            id=f"{self._name}.{next(self._numbers)}",
+            upstream=upstream,
+            role=role_of(upstream.kind, without_url_owner(head.path), owner.role if owner else None),
+            method=request.method,
+            target=origin_form(request.raw_path),
+            owner=owner,
+            head=head,
+            raw_fields=request.raw_headers,
+        )
+        if body is not None:
+            exchange.digest.update(body)
+        if owner is not None:
+            exchange.dispatch, exchange.depth = owner.dispatch, owner.depth + 1
+        return exchange, body
+
+    def _is_outermost(self, head: Head, upstream: Upstream, owner: Owner | None) -> bool:
+        """Whether a `/run` that only its body could name is a dispatcher's.
+
+        One that is attached names its session. One that is not may send again what is open at the same server.
+        """
+        if session_of(head) is not None or owner is None:
+            return True
+        return self._ledger.server_of(owner.dispatch) == upstream.name
+
+    def _watched(self, exchange: Exchange) -> None:
+        upstream, owner = exchange.upstream, exchange.owner
+        if exchange.role in _MODEL_ROLES:
+            self._ledger.saw_model_call(exchange.dispatch)
+        run = self._ledger.run_of(exchange.dispatch)
+        if owner is None or run is not None:
+            self._watch.saw(upstream.name, upstream.kind, run, owner.server if owner else "")
+
+    async def _outermost_run(
+        self, request: web.BaseRequest, exchange: Exchange, body: bytes, identity: Identity
+    ) -> web.StreamResponse:
+        try:
+            session = await self._sessions.of(session_of(exchange.head), exchange.upstream.session)
+        except UnknownSessionError as error:
+            if self._observe:
+                return await self._forwarder.forward(request, exchange, body)
+            return own_answer("unknown_session", {"error": "unknown_session", "detail": str(error)}, 503)
+        key = (session.session, exchange.upstream.name, exchange.target, exchange.digest.digest())
+        execution = self._executions.join(key)
+        if execution is None:
+            execution = self._start(exchange, body, dispatch_of(identity, exchange, session))
+            self._executions.add(key, execution)
+        try:
+            made = await asyncio.shield(execution.task)
+            response = made.response(request)
+            await response.prepare(request)
+            await response.write_eof()
+        except (asyncio.CancelledError, ConnectionError):
+            self._executions.left(key, execution)
+            raise
+        self._executions.delivered(key, execution)
+        return response
+
+    def _start(self, exchange: Exchange, body: bytes, begun: DispatchBegun) -> Execution:
+        self._run.begin(exchange, begun)
+        self._watch.saw(exchange.upstream.name, exchange.upstream.kind, begun.run, "")
+        sent = with_owned_policy_url(body, exchange.minted(), self.listener_of)
+        return self._executions.start(
+            f"run {begun.rollout}",
+            self._run.execute(exchange, sent, begun),
+            lambda: self._sender.put(DispatchAbandoned(begun.dispatch, time.time())),
+        )
+
+    async def _outermost_metrics(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
+        try:
+            session = await self._sessions.of(session_of(exchange.head), exchange.upstream.session)
+        except UnknownSessionError as error:
+            return await withheld_answer(request, Withheld(withheld_metrics(Counts(), str(error))))
+        withheld = await self._gate.ask(session.run, exchange.upstream.name)
+        if withheld is not None:
+            return await withheld_answer(request, withheld)
+        return await self._forwarder.forward(request, exchange)
+
+
+def _begins_a_dispatch(exchange: Exchange) -> bool:
+    """A `/run`, or a `/verify` that names a session: `gym eval reverify` (0.5) posts those without a `/run`."""
+    return exchange.role == "run" or (exchange.role == "verify" and session_of(exchange.head) is not None)
+
+
+def dispatch_of(identity: Identity, exchange: Exchange, session: SessionOfRun) -> DispatchBegun:
+    """The dispatch that an outermost `/run` begins."""
+    return DispatchBegun(
+        dispatch=f"d-{uuid4().hex}",
+        session=session.session,
+        run=session.run,
+        benchmark=identity.benchmark,
+        rollout=identity.rollout,
+        server=exchange.upstream.name,
+        started_at=time.time(),
+        agent=identity.agent,
+        environment_server=identity.environment_server,
+        task_index=identity.task_index,
+        rollout_index=identity.rollout_index,
+        stage_index=identity.stage_index,
+        attempt=identity.attempt,
+        identity=identity.keys,
+    )
+
+
+_POLICY_URL = re.compile(rb'(?P<key>"policy_base_url"\s*:\s*)"(?P<url>http://[^"\\]{1,2000})"')
+
+
+def with_owned_policy_url(body: bytes, token: str, listener_of: ListenerOf) -> bytes:
+    """The `/run` body with a `policy_base_url` that names the owner, where it leads to a server of Gym's.
+
+    mini_swe_agent (nemo_gym 0.6) hands it to a Ray worker, which carries no context. Nothing else is changed.
+    """
+
+    def owned(found: re.Match[bytes]) -> bytes:
+        url = found["url"].decode("utf-8", "replace")
+        origin, path = url[: _end_of_origin(url)], url[_end_of_origin(url) :]
+        listener = listener_of(origin)
+        if listener is None:
+            return found[0]
+        return found["key"] + f'"{listener}{POLICY_PREFIX}{token}{path}"'.encode()
+
+    return _POLICY_URL.sub(owned, body)
+
+
+def _end_of_origin(url: str) -> int:
+    slash = url.find("/", len("http://"))
+    return len(url) if slash < 0 else slash
+
+
+def _json(body: bytes) -> object:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
