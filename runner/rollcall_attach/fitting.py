@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from . import children, control, dispatcher, ending, owner, patching, raytasks, servers, threads
+from . import children, control, dispatcher, ending, owner, patching, raytasks, reverify, servers, threads
 
 FITTINGS: dict[str, Callable[[Any], None]] = {
     "nemo_gym.server_utils": servers.install,
     "nemo_gym.rollout_collection": dispatcher.install,
     "nemo_gym.cli.eval": ending.install,
+    "nemo_gym.rollout_reverification": reverify.install,
     "uvicorn.config": owner.fit_uvicorn,
     "aiohttp.client_reqrep": owner.fit_aiohttp,
     "urllib3.connectionpool": owner.fit_urllib3,

@@ -30,7 +30,7 @@ class Collection:
     output: Path
     materialized: Path
     aggregates: bool
-    mode: str  # fresh or resume
+    mode: str  # fresh, resume or reverify
     run: str
     session: str = field(default_factory=lambda: f"s-{uuid.uuid4().hex}")
     by_command: bool = False  # a `gym eval run`, which may be ended; not a program that collects by itself
@@ -59,7 +59,17 @@ def begin(config: Any, by_command: bool) -> Collection:
     if not resumes and collection.policy == "enforce":
         _set_metrics_aside(output, older["run"] if older else None)
     _write_run(collection)
-    threading.Thread(target=_beat, args=(collection,), name="rollcall-heartbeat", daemon=True).start()
+    _keep_alive(collection)
+    return collection
+
+
+def begin_reverification(config: Any) -> Collection:
+    """Open a session for a RolloutReverificationConfig; it leaves no file of its own."""
+    output, inputs = Path(config.output_jsonl_fpath).absolute(), Path(config.materialized_inputs_jsonl_fpath)
+    run = f"r-{uuid.uuid4().hex}"
+    collection = Collection(output, inputs.absolute(), aggregates=False, mode="reverify", run=run)
+    _open(collection)
+    _keep_alive(collection)
     return collection
 
 
@@ -149,6 +159,10 @@ def end(collection: Collection) -> None:
     ask_gate(collection)
     if collection.gate_failure is None:
         _heartbeat(collection, "ended")
+
+
+def _keep_alive(collection: Collection) -> None:
+    threading.Thread(target=_beat, args=(collection,), name="rollcall-heartbeat", daemon=True).start()
 
 
 def _beat(collection: Collection) -> None:

@@ -264,3 +264,17 @@ def test_a_proxy_that_stays_away_ends_the_command_with_4(proxy: FakeProxy, outpu
     assert done.status == 4
     assert "has not answered for 1 s (ROLLCALL_PROXY_GRACE); stopping this run" in done.err
     assert time.monotonic() - started < 15
+
+
+def test_a_reverification_is_a_session_and_run_of_its_own(proxy: FakeProxy, output: Path) -> None:
+    """It is opened and ended; nothing is expected of it beforehand, and it leaves no file beside the output."""
+    program = (
+        "import asyncio, os, nemo_gym.rollout_reverification as r\n"
+        "config = r.Config(os.environ['OUTPUT'])\n"
+        "asyncio.run(r.RolloutReverificationHelper().run_from_config(config))\n"
+    )
+    assert run_gym(program, **options(proxy.url, output), OUTPUT=str(output)).status == 0
+    session = proxy.seen[0][0].rpartition("/")[2]
+    assert (proxy.seen[0][1]["mode"], proxy.asked("expected")) == ("reverify", [])
+    assert proxy.seen[-1] == (f"POST /v1/sessions/{session}/heartbeat", {"state": "ended"})
+    assert list(output.parent.iterdir()) == []

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # `typing` itself costs more to import than everything below
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GYM = "nemo_gym.server_utils"
-HOOKED = (GYM, "nemo_gym.rollout_collection", "nemo_gym.cli.eval")
+HOOKED = (GYM, "nemo_gym.rollout_collection", "nemo_gym.cli.eval", "nemo_gym.rollout_reverification")
 # Any program uses these; they are looked at only where Gym's server module has been loaded, or in a Ray task of Gym's.
 HOOKED_IN_GYM = (
     "uvicorn.config",
