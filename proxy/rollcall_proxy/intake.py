@@ -1,10 +1,9 @@
 """What becomes of each request that a listener takes in: whose it is, which part it plays, and where it goes."""
 
 import asyncio
-import re
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from itertools import count
 from uuid import uuid4
 
@@ -22,7 +21,8 @@ from .forwarding import Forwarder
 from .gate import Gate, Withheld, withheld_answer
 from .ledger import Ledger
 from .outermost import OutermostRun
-from .owners import NAMING_A_NESTED_RUN, POLICY_PREFIX, WAYS, Head, Owner, find_owner, session_of, without_url_owner
+from .owners import NAMING_A_NESTED_RUN, WAYS, Head, Owner, find_owner, session_of, without_url_owner
+from .policy_url import ListenerOf, with_owned_policy_url
 from .resend import Execution, Executions
 from .roles import role_of
 from .sender import Sender
@@ -33,64 +33,56 @@ from .watch import Watch
 _NAMED_IN_BODY = frozenset({"run", "seed_session", "verify"})
 _MODEL_ROLES = frozenset({"model", "judge"})
 
-ListenerOf = Callable[[str], str | None]
-"""The listener in front of a server's URL, or None."""
 
-
+@dataclass(kw_only=True, slots=True)
 class Intake:
     """Finds owner and role of each exchange and sends it on its way."""
 
-    def __init__(
-        self,
-        forwarder: Forwarder,
-        run: OutermostRun,
-        gate: Gate,
-        ledger: Ledger,
-        carriers: Carriers,
-        sessions: Sessions,
-        sender: Sender,
-        watch: Watch,
-        executions: Executions,
-        observe: bool,
-    ) -> None:
-        self._forwarder, self._run, self._gate, self._ledger = forwarder, run, gate, ledger
-        self._carriers, self._sessions, self._sender, self._watch = carriers, sessions, sender, watch
-        self._observe, self._executions = observe, executions
-        self._name, self._numbers = uuid4().hex[:12], count(1)
-        self.listener_of: ListenerOf = lambda _: None
+    forwarder: Forwarder
+    run: OutermostRun
+    gate: Gate
+    ledger: Ledger
+    carriers: Carriers
+    sessions: Sessions
+    sender: Sender
+    watch: Watch
+    executions: Executions
+    observe: bool
+    listener_of: ListenerOf = lambda _: None
+    _ids: Iterator[str] = field(default_factory=lambda: _exchange_ids(uuid4().hex[:12]))
 
     async def take_in(self, request: web.BaseRequest, upstream: Upstream) -> web.StreamResponse:
         """Answer a request that came to the listener of `upstream`."""
-        exchange, body = await self._exchange(request, upstream)
         if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
             request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # RFC 9110 10.1.1; it is not passed on
+        exchange, body = await self._exchange(request, upstream)
         identity = exchange.head.identity
         if exchange.owner is None and identity is not None and _begins_a_dispatch(exchange):
             return await self._outermost_run(request, exchange, body or b"", identity)
-        if exchange.owner is None and exchange.role == "aggregate_metrics" and not self._observe:
+        if exchange.owner is None and exchange.role == "aggregate_metrics" and not self.observe:
             return await self._outermost_metrics(request, exchange)
         self._watched(exchange)
-        return await self._forwarder.forward(request, exchange, body)
+        return await self.forwarder.forward(request, exchange, body)
 
     async def close(self) -> None:
         """Give up the executions that nobody has been answered."""
-        await self._executions.close()
+        await self.executions.close()
 
     async def _exchange(self, request: web.BaseRequest, upstream: Upstream) -> tuple[Exchange, bytes | None]:
         """The exchange with its owner, and its body where that had to be read to find the owner."""
         head, body = head_from(request), None
         role = role_of(upstream.kind, without_url_owner(head.path))
         ways = NAMING_A_NESTED_RUN if role == "run" else WAYS
-        owner = find_owner(head, self._carriers, ways)
+        owner = find_owner(head, self.carriers, ways)
         if owner is None and role in _NAMED_IN_BODY:
             body = b"".join([piece async for piece in request.content.iter_any()])
             plain = decoded(body, head.fields.get("content-encoding", ""))
             head = replace(head, identity=identify(_json(plain or b""), upstream.name))
-            owner = find_owner(head, self._carriers, ways)
+            owner = find_owner(head, self.carriers, ways)
             if role == "run" and self._is_outermost(head, upstream, owner):
                 owner = None
         exchange = Exchange(
-            id=f"{self._name}.{next(self._numbers)}",
+            id=next(self._ids),
             upstream=upstream,
             role=role_of(upstream.kind, without_url_owner(head.path), owner.role if owner else None),
             method=request.method,
@@ -112,60 +104,67 @@ class Intake:
         """
         if session_of(head) is not None or owner is None:
             return True
-        return self._ledger.server_of(owner.dispatch) == upstream.name
+        return self.ledger.server_of(owner.dispatch) == upstream.name
 
     def _watched(self, exchange: Exchange) -> None:
         upstream, owner = exchange.upstream, exchange.owner
         if exchange.role in _MODEL_ROLES:
-            self._ledger.saw_model_call(exchange.dispatch)
-        run = self._ledger.run_of(exchange.dispatch)
+            self.ledger.saw_model_call(exchange.dispatch)
+        run = self.ledger.run_of(exchange.dispatch)
         if owner is None or run is not None:
-            self._watch.saw(upstream.name, upstream.kind, run, owner.server if owner else "")
+            self.watch.saw(upstream.name, upstream.kind, run, owner.server if owner else "")
 
     async def _outermost_run(
         self, request: web.BaseRequest, exchange: Exchange, body: bytes, identity: Identity
     ) -> web.StreamResponse:
         try:
-            session = await self._sessions.of(session_of(exchange.head), exchange.upstream.session)
+            session = await self.sessions.of(session_of(exchange.head), exchange.upstream.session)
         except UnknownSessionError as error:
-            if self._observe:
-                return await self._forwarder.forward(request, exchange, body)
+            if self.observe:
+                return await self.forwarder.forward(request, exchange, body)
             return own_answer("unknown_session", {"error": "unknown_session", "detail": str(error)}, 503)
         key = (session.session, exchange.upstream.name, exchange.target, exchange.digest.digest())
-        execution = self._executions.join(key)
+        execution = self.executions.join(key)
         if execution is None:
             execution = self._start(exchange, body, dispatch_of(identity, exchange, session))
-            self._executions.add(key, execution)
+            self.executions.add(key, execution)
         try:
             made = await asyncio.shield(execution.task)
             response = made.response(request)
             await response.prepare(request)
             await response.write_eof()
         except (asyncio.CancelledError, ConnectionError):
-            self._executions.left(key, execution)
+            self.executions.left(key, execution)
             raise
-        self._executions.delivered(key, execution)
+        except Exception:
+            self.executions.delivered(key, execution)  # nobody can join what has failed inside Rollcall
+            raise
+        self.executions.delivered(key, execution)
         return response
 
     def _start(self, exchange: Exchange, body: bytes, begun: DispatchBegun) -> Execution:
-        self._run.begin(exchange, begun)
-        self._watch.saw(exchange.upstream.name, exchange.upstream.kind, begun.run, "")
+        self.run.begin(exchange, begun)
+        self.watch.saw(exchange.upstream.name, exchange.upstream.kind, begun.run, "")
         sent = with_owned_policy_url(body, exchange.minted(), self.listener_of)
-        return self._executions.start(
+        return self.executions.start(
             f"run {begun.rollout}",
-            self._run.execute(exchange, sent, begun),
-            lambda: self._sender.put(DispatchAbandoned(begun.dispatch, time.time())),
+            self.run.execute(exchange, sent, begun),
+            lambda: self.sender.put(DispatchAbandoned(begun.dispatch, time.time())),
         )
 
     async def _outermost_metrics(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
         try:
-            session = await self._sessions.of(session_of(exchange.head), exchange.upstream.session)
+            session = await self.sessions.of(session_of(exchange.head), exchange.upstream.session)
         except UnknownSessionError as error:
             return await withheld_answer(request, Withheld(withheld_metrics(Counts(), str(error))))
-        withheld = await self._gate.ask(session.run, exchange.upstream.name)
+        withheld = await self.gate.ask(session.run, exchange.upstream.name)
         if withheld is not None:
             return await withheld_answer(request, withheld)
-        return await self._forwarder.forward(request, exchange)
+        return await self.forwarder.forward(request, exchange)
+
+
+def _exchange_ids(proxy: str) -> Iterator[str]:
+    return (f"{proxy}.{number}" for number in count(1))
 
 
 def _begins_a_dispatch(exchange: Exchange) -> bool:
@@ -191,31 +190,6 @@ def dispatch_of(identity: Identity, exchange: Exchange, session: SessionOfRun) -
         attempt=identity.attempt,
         identity=identity.keys,
     )
-
-
-_POLICY_URL = re.compile(rb'(?P<key>"policy_base_url"\s*:\s*)"(?P<url>http://[^"\\]{1,2000})"')
-
-
-def with_owned_policy_url(body: bytes, token: str, listener_of: ListenerOf) -> bytes:
-    """The `/run` body with a `policy_base_url` that names the owner, where it leads to a server of Gym's.
-
-    mini_swe_agent (nemo_gym 0.6) hands it to a Ray worker, which carries no context. Nothing else is changed.
-    """
-
-    def owned(found: re.Match[bytes]) -> bytes:
-        url = found["url"].decode("utf-8", "replace")
-        origin, path = url[: _end_of_origin(url)], url[_end_of_origin(url) :]
-        listener = listener_of(origin)
-        if listener is None:
-            return found[0]
-        return found["key"] + f'"{listener}{POLICY_PREFIX}{token}{path}"'.encode()
-
-    return _POLICY_URL.sub(owned, body)
-
-
-def _end_of_origin(url: str) -> int:
-    slash = url.find("/", len("http://"))
-    return len(url) if slash < 0 else slash
 
 
 def _json(body: bytes) -> object:

@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 from rollcall_collector.contract.answer import Ending, read_run_answer
-from rollcall_collector.contract.exchange import CarrierShared, DispatchBegun, DispatchEnded, Event
+from rollcall_collector.contract.exchange import CarrierShared, DispatchBegun, DispatchEnded, Event, Tag
 from rollcall_collector.contract.policy import Policy
 from rollcall_collector.contract.row import failure_row, with_withheld_result
 from rollcall_collector.contract.verdict import Verdict
@@ -40,6 +40,7 @@ class Outcome:
     error: UpstreamError | None = None
     answer: aiohttp.ClientResponse | None = None
     body: bytes = b""
+    tag: Tag | None = None
 
 
 class OutermostRun:
@@ -65,7 +66,7 @@ class OutermostRun:
         try:
             outcome = await self._execute(exchange, body)
             ended, verdict = self._judged(exchange, outcome)
-            ruling = await self._stored(exchange, outcome, ended)
+            ruling = await self._stored(outcome, ended)
         finally:
             self._ledger.close(begun.dispatch)
             self._carriers.release(begun.dispatch)
@@ -105,7 +106,8 @@ class OutermostRun:
     def _judged(self, exchange: Exchange, outcome: Outcome) -> tuple[DispatchEnded, Verdict]:
         """The end of the dispatch, and this proxy's own verdict on it."""
         if outcome.bad is not None:
-            self._ledger.add(exchange.tag(exchange.id, outcome.bad))
+            outcome.tag = exchange.tag(exchange.id, outcome.bad)
+            self._ledger.add(outcome.tag)
         ending = outcome.ending
         ended = DispatchEnded(
             dispatch=exchange.dispatch or "",
@@ -123,11 +125,9 @@ class OutermostRun:
         verdict = self._ledger.verdict(ended)
         return (ended if verdict.state == "failed" else replace(ended, answer=None)), verdict
 
-    async def _stored(self, exchange: Exchange, outcome: Outcome, ended: DispatchEnded) -> dict[str, Any]:
+    async def _stored(self, outcome: Outcome, ended: DispatchEnded) -> dict[str, Any]:
         """Have the end stored; the collector's ruling, empty where it could not be asked."""
-        events: list[Event] = [ended]
-        if outcome.bad is not None:
-            events.insert(0, exchange.tag(exchange.id, outcome.bad))
+        events: list[Event] = [ended] if outcome.tag is None else [outcome.tag, ended]
         try:
             rulings = await self._sender.store(*events)
         except NotStoredError as error:

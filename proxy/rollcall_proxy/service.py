@@ -233,7 +233,18 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
     forwarder = Forwarder(client, ledger, sender, observe)
     run = OutermostRun(forwarder, ledger, carriers, sender, observe)
     executions = Executions(settings.resend_grace)
-    intake = Intake(forwarder, run, gate, ledger, carriers, sessions, sender, watch, executions, observe)
+    intake = Intake(
+        forwarder=forwarder,
+        run=run,
+        gate=gate,
+        ledger=ledger,
+        carriers=carriers,
+        sessions=sessions,
+        sender=sender,
+        watch=watch,
+        executions=executions,
+        observe=observe,
+    )
     listeners = Listeners(settings, host, intake.take_in)
     intake.listener_of = listeners.listener_of
     http_proxy = HttpProxy(client.session, listeners, intake, settings.head_server, settings.allow_hosts)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
-from proxystage.fakes import FakeServer, Said
+from proxystage.fakes import RESULT, FakeServer, Said
 from proxystage.raw import Peer, connect, post
 from proxystage.world import World, told
 
@@ -171,3 +171,15 @@ async def test_an_early_refusal_reaches_a_caller_that_is_still_sending(world: Wo
     await caller.say(post("/v1/x", b"y" * 1000)[:-1])
     assert (await caller.head()).startswith(b"HTTP/1.1 413 Too Large")
     caller.close()
+
+
+async def test_a_body_that_has_to_be_read_is_asked_for_first(world: World) -> None:
+    """`Expect: 100-continue` on an outermost /run, whose body says which rollout it is."""
+    await world.registers(agent=FakeServer("agent", {"/run": Said(RESULT)}))
+    body = b'{"_ng_task_index": 0, "_ng_rollout_index": 0, "agent_ref": {"name": "agent"}}'
+    peer = await connect(world.listeners["agent"])
+    head = b"POST /run HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+    await peer.say(head % len(body))
+    assert (await peer.head()).startswith(b"HTTP/1.1 100")
+    await peer.say(body)
+    assert (await peer.until_eof()).startswith(b"HTTP/1.1 200")
