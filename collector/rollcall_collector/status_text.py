@@ -18,6 +18,8 @@ def status_text(status: Mapping[str, Any]) -> str:
         "",
         *benchmark_table(status["benchmarks"]),
     ]
+    if status.get("stalled"):
+        lines += ["", f"{status['stalled']} rollouts are stalled: open for more than 10 minutes"]
     if status["unattributed"]:
         lines += ["", f"{status['unattributed']} failed calls have no owner (unattributed)"]
     warnings = status.get("warnings") or ()

@@ -7,11 +7,14 @@ config, until a later session has run without one or a person has accepted it.
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, not_, select
 
 from ..contract.policy import Policy
-from .counting import Benchmark
+from .counting import Benchmark, has_ended
 from .schema import dispatches, rollouts, runs, sessions, tags, topology, watched
+
+STALLED_S = 600.0
+"""Seconds after which an open rollout shows as stalled."""
 
 
 def doubts_about(
@@ -85,6 +88,16 @@ def servers_watched(connection: Connection, run: str) -> list[dict[str, Any]]:
     names = ("server", "kind", "exchanges", "owned", "made")
     asked = select(*(watched.c[name] for name in names)).where(watched.c.run == run).order_by(watched.c.server)
     return [dict(zip(names, row, strict=True)) for row in connection.execute(asked)]
+
+
+def stalled(connection: Connection, run: str, now: float) -> int:
+    """Rollouts that have been open for longer than STALLED_S, for a session that is alive."""
+    open_ones = rollouts.join(dispatches, dispatches.c.dispatch == rollouts.c.dispatch).join(
+        sessions, sessions.c.session == dispatches.c.session
+    )
+    asked = select(func.count()).select_from(open_ones)
+    running = (rollouts.c.run == run, rollouts.c.state == "running", not_(has_ended(now)))
+    return int(connection.execute(asked.where(*running, dispatches.c.started_at < now - STALLED_S)).scalar_one())
 
 
 def warnings_about(connection: Connection, run: str, benchmarks: Sequence[Benchmark]) -> list[str]:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine, func, select
 from ..contract.gate import Counts, exit_status
 from ..contract.policy import Policy
 from .counting import Benchmark, counted_benchmarks, current_rollouts, has_ended, with_reasons
-from .doubts import doubts_about, servers_watched, unattributed, warnings_about
+from .doubts import doubts_about, servers_watched, stalled, unattributed, warnings_about
 from .schema import dispatches, runs, sessions, tags
 
 _ROLLOUT = ("benchmark", "task_index", "rollout_index", "stage_index", "attempt", "state", "dispatch")
@@ -154,6 +154,7 @@ def _status(connection: Connection, run: str, now: float, policy: Policy) -> dic
         "expected_source": "materialized_inputs" if about.expected_source else "so_far",
         "totals": totals.as_dict(),
         "unattributed": sum(unattributed(connection, run).values()),
+        "stalled": stalled(connection, run, now),
         "servers": servers_watched(connection, run),
         "warnings": warnings_about(connection, run, benchmarks),
         "accepted": about.accepted_reason,

@@ -107,3 +107,11 @@ def test_an_environments_benchmark_names_its_agent_too(store: Store) -> None:
     store.expects(0, benchmark="env:math_agent")
     (found,) = store.reader.status("r-1", T0)["benchmarks"]
     assert (found["benchmark"], found["agent"], found["environment_server"]) == ("env:math_agent", "math_agent", "env")
+
+
+def test_a_rollout_that_is_open_for_more_than_10_minutes_shows_as_stalled(store: Store) -> None:
+    """While its session lives; the count decides nothing."""
+    store.sends(begun("d-1", "0-0"), begun("d-2", "1-0"), ended("d-2"))
+    store.beats(now=T0 + 700)
+    assert [store.reader.status("r-1", T0 + now)["stalled"] for now in (500, 700, 800)] == [0, 1, 0]
+    assert store.counts(now=T0 + 700) == {"running": 1, "succeeded": 1}
