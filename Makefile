@@ -3,7 +3,7 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-GYM_VERSIONS := 0.4.0 0.7.0
+GYM_VERSIONS := 0.4.0 0.5.1 0.6.0 0.7.0
 FITS := import sys; sys.exit(sys.version_info < (3, 11))
 
 .PHONY: setup demo demo-gym test lint format clean

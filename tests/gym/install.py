@@ -16,7 +16,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 MARKER = ".installed"
 DEFAULT_PYTHON = "3.12"
 # Gym 0.5 and later ask for a patch release of 3.13 that few machines have; any 3.13 runs them.
-PYTHONS = {"0.7.0": "3.13"}
+PYTHONS = {"0.5.1": "3.13", "0.6.0": "3.13", "0.7.0": "3.13"}
 
 
 class InstallError(Exception):
