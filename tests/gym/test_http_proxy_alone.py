@@ -1,4 +1,4 @@
-"""`HTTP_PROXY=… gym eval run --no-serve` with nothing of Rollcall's in Gym's environment: the outermost hop is covered."""
+"""`HTTP_PROXY=… gym eval run --no-serve`, nothing of Rollcall's in Gym's environment: the outermost hop is covered."""
 
 from __future__ import annotations
 

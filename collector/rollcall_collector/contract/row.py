@@ -51,10 +51,14 @@ def with_withheld_result(row: dict[str, Any], answer: dict[str, Any]) -> dict[st
 
 
 def root_cause_of(begun: DispatchBegun, verdict: Verdict) -> dict[str, Any] | None:
-    """The root cause of a failed dispatch; where a rule of the policy speaks, the `/run` answer that hides it."""
-    if verdict.failure_type not in SWALLOWED:
+    """The root cause of a failed dispatch; the `/run` answer where no call failed that was seen."""
+    if verdict.failure_type in SWALLOWED:
+        what, message = verdict.failure_type, SWALLOWED[verdict.failure_type]
+    elif verdict.by_agent and verdict.root_cause is None:
+        what, message = verdict.failure_class, "declared by the agent"
+    else:
         return cause_of(verdict.root_cause)
-    shown = (begun.server, "run", "POST", "/run", verdict.failure_type, 200, SWALLOWED[verdict.failure_type], "")
+    shown = (begun.server, "run", "POST", "/run", what, 200, message, "")
     return dict(zip(_CAUSE_KEYS, shown, strict=True))
 
 
