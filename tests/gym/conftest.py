@@ -65,9 +65,7 @@ def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collector]:
 
 
 @pytest.fixture(scope="session")
-def without_rollcall(
-    version: str, home: Path, collector: Collector, tmp_path_factory: pytest.TempPathFactory
-) -> Plain:
+def without_rollcall(version: str, home: Path, collector: Collector, tmp_path_factory: pytest.TempPathFactory) -> Plain:
     """What this version leaves behind by itself."""
     return plain.run_all(tmp_path_factory.mktemp("plain") / version, home, collector)
 
