@@ -1,7 +1,6 @@
 """One exchange on its way through the proxy, and the tag it leaves when it does not end well."""
 
 import hashlib
-import time
 from dataclasses import dataclass, field
 
 from aiohttp import web
@@ -9,6 +8,7 @@ from rollcall_collector.contract.calls import CallKey
 from rollcall_collector.contract.excerpt import excerpt
 from rollcall_collector.contract.exchange import Role, Tag, What
 
+from .clock import now
 from .encoding import beginning
 from .fields import Fields
 from .owners import COOKIE, Head, Owner, without_url_owner
@@ -29,7 +29,7 @@ class Exchange:
     raw_fields: Fields
     dispatch: str | None = None
     depth: int = 0
-    started_at: float = field(default_factory=time.time)
+    started_at: float = field(default_factory=now)
     digest: "hashlib.blake2b" = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
 
     @property
@@ -70,7 +70,7 @@ class Exchange:
             path=_storable(without_url_owner(self.path)[:1000]),
             what=bad.what,
             started_at=self.started_at,
-            ended_at=time.time(),
+            ended_at=now(),
             depth=self.depth,
             owner_by=self.owner.by if self.owner else "none" if self.dispatch is None else "run",
             carrier=self.owner.carrier if self.owner else "",

@@ -6,7 +6,6 @@ A server that goes away in the middle is seen by the caller as a cut-off, never 
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator
 from socket import SO_LINGER, SOL_SOCKET
 from struct import pack
@@ -17,6 +16,7 @@ from multidict import CIMultiDict
 from rollcall_collector.contract.policy import is_failure_status
 
 from .answers import head_of, in_place_of
+from .clock import now
 from .exchange import Bad, Exchange, bad_from
 from .fields import request_fields
 from .ledger import Ledger
@@ -80,7 +80,7 @@ class Forwarder:
 
     async def ended_badly(self, exchange: Exchange, bad: Bad) -> None:
         """Tag an exchange, and have the tag stored."""
-        call = self._ledger.call_of(exchange.dispatch, exchange.key(), exchange.started_at, time.time())
+        call = self._ledger.call_of(exchange.dispatch, exchange.key(), exchange.started_at, now())
         tag = exchange.tag(call, bad)
         self._ledger.add(tag)
         try:
@@ -125,7 +125,7 @@ class Forwarder:
         if bad is not None:
             await self.ended_badly(exchange, bad)
             return
-        healed = self._ledger.heal(exchange.dispatch, exchange.key(), exchange.started_at, time.time())
+        healed = self._ledger.heal(exchange.dispatch, exchange.key(), exchange.started_at, now())
         if healed is not None:
             self._sender.put(healed)
 

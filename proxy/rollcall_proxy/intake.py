@@ -1,7 +1,6 @@
 """What becomes of each request that a listener takes in: whose it is, which part it plays, and where it goes."""
 
 import asyncio
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -15,6 +14,7 @@ from rollcall_collector.contract.identity import Identity, identify
 
 from .answers import own_answer
 from .carriers import Carriers
+from .clock import now
 from .encoding import decoded
 from .exchange import Exchange, head_from, origin_form
 from .forwarding import Forwarder
@@ -149,7 +149,7 @@ class Intake:
         return self.executions.start(
             f"run {begun.rollout}",
             self.run.execute(exchange, sent, begun),
-            lambda: self.sender.put(DispatchAbandoned(begun.dispatch, time.time())),
+            lambda: self.sender.put(DispatchAbandoned(begun.dispatch, now())),
         )
 
     async def _outermost_metrics(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
@@ -181,7 +181,7 @@ def dispatch_of(identity: Identity, exchange: Exchange, session: SessionOfRun) -
         benchmark=identity.benchmark,
         rollout=identity.rollout,
         server=exchange.upstream.name,
-        started_at=time.time(),
+        started_at=now(),
         agent=identity.agent,
         environment_server=identity.environment_server,
         task_index=identity.task_index,

@@ -5,7 +5,6 @@ agent declared itself is passed on as it wrote it. In observe mode every answer 
 """
 
 import logging
-import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +17,7 @@ from rollcall_collector.contract.verdict import Verdict
 
 from .answers import Made, own_answer, whole
 from .carriers import Carriers
+from .clock import now
 from .encoding import decoded
 from .exchange import Bad, Exchange, bad_from
 from .fields import give_to_run, request_fields
@@ -93,11 +93,11 @@ class OutermostRun:
             self._bind(f"trace:{given}", exchange.dispatch or "", lasting=True)
         try:
             answer = await self._forwarder.open(exchange, waiting, body, fields)
-            began_at = time.time()
+            began_at = now()
             received = b"".join([piece async for piece in pieces(answer, waiting)])
         except UpstreamError as error:
             status = answer.status if answer else None
-            return Outcome(time.time(), Ending("bad"), bad_from(error, status), error, answer)
+            return Outcome(now(), Ending("bad"), bad_from(error, status), error, answer)
         finally:
             if answer is not None:
                 answer.close()
@@ -113,7 +113,7 @@ class OutermostRun:
             dispatch=exchange.dispatch or "",
             ending=ending.word,
             answer_began_at=outcome.answer_began_at,
-            ended_at=time.time(),
+            ended_at=now(),
             status=None if outcome.answer is None or outcome.error else outcome.answer.status,
             answer=ending.answer,
             masked=ending.masked,
