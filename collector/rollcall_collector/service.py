@@ -21,7 +21,9 @@ from .status_text import status_text
 from .store import Reader, StoreBusyError, Writer, open_database
 from .store.reading import UnknownRunError
 from .store.writing import (
+    Index,
     Session,
+    SessionConflictError,
     UnknownSessionError,
     accept_unattributed,
     apply_events,
@@ -53,7 +55,7 @@ class Expected:
     session: Id
     source: Text
     digest: Text
-    rollouts: list[tuple[Text, int, int, int | None]]
+    rollouts: list[tuple[Text, Index, Index, Index | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,8 @@ class Collector:
             raise Problem(400, "the body is not a JSON object", "send the session's fields")
         name = {"session": request.match_info["session"]}
         session = _validated(_SESSION, body | name)
+        if session.run == "latest":
+            raise Problem(400, "a field is wrong", "run: latest names the newest run; give the run an id of its own")
         await self._write(partial(put_session, session=session, now=time.time()))
         return json_response({"session": session.session, "run": session.run})
 
@@ -230,6 +234,10 @@ class Collector:
             raise Problem(503, "the store is busy", str(error), {"Retry-After": "1"}) from error
         except UnknownSessionError as error:
             raise Problem(404, "unknown session", f"no session {error}; put it first") from error
+        except SessionConflictError as error:
+            raise Problem(
+                409, "another run's session", f"{error}; give each dispatcher a session of its own"
+            ) from error
         except SQLAlchemyError as error:
             raise Problem(503, "the database cannot be written", str(error)) from error
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from rollcall_collector.contract.calls import CallKey, Calls
 from rollcall_collector.contract.exchange import DispatchBegun, DispatchEnded, Recovered, Tag
-from rollcall_collector.contract.verdict import Verdict, judge
+from rollcall_collector.contract.verdict import Verdict, judge, recovered_in_time
 
 _REMEMBERED = 200_000
 """Dispatches whose run is remembered after their end."""
@@ -25,7 +25,7 @@ class Book:
     begun: DispatchBegun | None = None
     calls: Calls = field(default_factory=Calls)
     tags: list[Tag] = field(default_factory=list)
-    recovered: set[str] = field(default_factory=set)
+    recovered: dict[str, float] = field(default_factory=dict)
     model_calls: int = 0
 
 
@@ -89,13 +89,13 @@ class Ledger:
         call = book.calls.ended_well(key, started_at) if book else None
         if book is None or call is None or dispatch is None:
             return None
-        book.recovered.add(call)
+        book.recovered[call] = ended_at
         return Recovered(dispatch, call, ended_at)
 
     def verdict(self, ended: DispatchEnded) -> Verdict:
         """The verdict from what this proxy knows."""
         book = self._books.get(ended.dispatch) or Book()
-        return judge(ended, book.tags, book.recovered)
+        return judge(ended, book.tags, recovered_in_time(book.recovered, ended))
 
     def close(self, dispatch: str) -> None:
         """The dispatch has ended: forget its page."""

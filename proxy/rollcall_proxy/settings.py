@@ -25,7 +25,7 @@ def _named_url(value: str) -> str:
 
 def _port_range(value: str) -> str:
     low, _, high = value.partition("-")
-    if not (low.isdigit() and high.isdigit() and 0 < int(low) <= int(high) <= 65535):
+    if not (low.isdecimal() and high.isdecimal() and 0 < int(low) <= int(high) <= 65535):
         raise ValueError(f"{value!r} is no port range; write LOW-HIGH, such as 20000-20999")
     return value
 

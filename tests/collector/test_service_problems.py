@@ -162,3 +162,23 @@ async def test_a_batch_with_one_wrong_event_is_refused_whole(collector: Client) 
 def test_the_helpers_tag_is_sound() -> None:
     """The wrong fields above are the only ones that are wrong."""
     assert Tag(**batch("p-1", 1, tag())["events"][0]) == tag()
+
+
+async def test_a_session_cannot_change_its_run(collector: Client) -> None:
+    """409, and the session stays where it was."""
+    assert (await collector.call("PUT", "/v1/sessions/s-1", {"run": "r-1", "mode": "fresh"})).status == 200
+    answer = await collector.call("PUT", "/v1/sessions/s-1", {"run": "r-2", "mode": "fresh"})
+    assert (answer.problem[0], "belongs to run r-1" in answer.problem[2]) == (409, True)
+
+
+@pytest.mark.parametrize("run", ["latest", "", "a b", "../x"])
+async def test_a_run_needs_an_id_that_a_url_can_name(collector: Client, run: str) -> None:
+    """`latest` is taken: it names the newest run."""
+    answer = await collector.call("PUT", "/v1/sessions/s-1", {"run": run, "mode": "fresh"})
+    assert (answer.problem[0], answer.problem[2].startswith("run: ")) == (400, True)
+
+
+async def test_an_expected_rollout_has_no_negative_index(collector: Client) -> None:
+    """Gym's indices begin with 0."""
+    body = EXPECTED | {"rollouts": [["agent", -1, 0, None]]}
+    assert (await collector.call("PUT", "/v1/runs/r-1/expected", body)).problem[0] == 400

@@ -60,6 +60,11 @@ def judge(
     return _failed(ended, counting)
 
 
+def recovered_in_time(recovered: Mapping[str, float], ended: DispatchEnded) -> set[str]:
+    """The calls that were repeated with success before the outermost answer began; `recovered` says when."""
+    return {call for call, at in recovered.items() if at <= ended.answer_began_at}
+
+
 def root_cause(tags: Sequence[Tag]) -> Tag | None:
     """The innermost call that failed, the earliest among equals; of its exchanges, the last."""
     if not tags:

@@ -174,12 +174,12 @@ def _dispatches(connection: Connection, run: str, benchmark: str, rollout: str) 
 
 def _dispatch(connection: Connection, row: Any) -> dict[str, Any]:
     kept = connection.execute(
-        select(tags.c.tag, tags.c.recovered).where(tags.c.dispatch == row.dispatch).order_by(tags.c.ended_at)
+        select(tags.c.tag, tags.c.recovered_at).where(tags.c.dispatch == row.dispatch).order_by(tags.c.ended_at)
     ).all()
     names = ("dispatch", "session", "state", "attempt", "started_at", "ended_at", "root_cause")
     shown = [
         {key: value for key, value in tag.tag.items() if key not in ("event", "dispatch")}
-        | {"recovered": tag.recovered}
+        | {"recovered": tag.recovered_at is not None}
         for tag in kept
     ]
     return {name: getattr(row, name) for name in names} | {"tags": shown}

@@ -91,7 +91,7 @@ tags = Table(
     Column("carrier", String, nullable=False, default=""),
     Column("server", String, nullable=False),
     Column("call", String, nullable=False),
-    Column("recovered", Boolean, nullable=False, default=False),
+    Column("recovered_at", Float),  # when its call was repeated with success
     Column("ended_at", Float, nullable=False),
     Column("tag", JSON, nullable=False),
     Index("tags_dispatch", "dispatch"),

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
 from sqlalchemy import ColumnElement, Connection, and_, select, update
 from sqlalchemy.dialects.sqlite import insert
 
@@ -13,6 +14,7 @@ from ..contract.exchange import (
     DispatchBegun,
     DispatchEnded,
     Event,
+    Id,
     Recovered,
     Tag,
     Topology,
@@ -21,10 +23,11 @@ from ..contract.exchange import (
 from ..contract.identity import rollout_id
 from ..contract.policy import PerAgent, Policy
 from ..contract.row import failure_row, root_cause_of
-from ..contract.verdict import judge
+from ..contract.verdict import judge, recovered_in_time
 from .schema import dispatches, rollouts, runs, senders, sessions, tags, topology, watched
 
-Expected = tuple[str, int, int, int | None]
+Index = Annotated[int, Field(ge=0)]
+Expected = tuple[str, Index, Index, Index | None]
 """(benchmark, task index, rollout index, stage index)"""
 
 Ruling = dict[str, Any]
@@ -35,12 +38,16 @@ class UnknownSessionError(Exception):
     """A heartbeat of a session that was never put."""
 
 
+class SessionConflictError(Exception):
+    """A session that belongs to another run."""
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """One dispatcher process of a run."""
 
-    session: str
-    run: str
+    session: Id
+    run: Id
     mode: str
     output: str | None = None
     launch: str | None = None
@@ -53,9 +60,14 @@ class Session:
 def put_session(connection: Connection, session: Session, now: float) -> None:
     """Take in a session and its run; to put it again changes nothing but the heartbeat.
 
-    Of a session known from its first dispatch only, this is what it says of itself.
+    Of a session known from its first dispatch only, this is what it says of itself. Raises SessionConflictError.
     """
-    known = connection.execute(select(sessions.c.attached).where(sessions.c.session == session.session)).scalar()
+    found = connection.execute(
+        select(sessions.c.attached, sessions.c.run).where(sessions.c.session == session.session)
+    ).first()
+    known = found is not None and found.attached
+    if found is not None and found.run != session.run:
+        raise SessionConflictError(f"session {session.session} belongs to run {found.run}, not to {session.run}")
     changes = {"output": session.output} | ({} if known else {"asked_at": None})
     run = insert(runs).values(run=session.run, output=session.output, created_at=now)
     connection.execute(run.on_conflict_do_update(index_elements=["run"], set_=changes))
@@ -269,7 +281,6 @@ def _add_tag(connection: Connection, tag: Tag, policy: Policy) -> None:
         "carrier": tag.carrier,
         "server": tag.server,
         "call": tag.call,
-        "recovered": False,
         "ended_at": tag.ended_at,
         "tag": asdict(tag),
     }
@@ -279,12 +290,8 @@ def _add_tag(connection: Connection, tag: Tag, policy: Policy) -> None:
 
 
 def _heal(connection: Connection, event: Recovered, policy: Policy) -> None:
-    asked = select(dispatches.c.ended).where(dispatches.c.dispatch == event.dispatch)
-    ended = connection.execute(asked).scalar()
-    if ended is not None and event.ended_at > ended["answer_began_at"]:
-        return  # as any exchange that ended after the answer began, it decides nothing
     healed = (tags.c.dispatch == event.dispatch, tags.c.call == event.call)
-    connection.execute(update(tags).where(*healed).values(recovered=True))
+    connection.execute(update(tags).where(*healed).values(recovered_at=event.ended_at))
     if _state_of(connection, event.dispatch) == "failed":
         _rejudge(connection, event.dispatch, policy)
 
@@ -303,11 +310,11 @@ def _rejudge(connection: Connection, dispatch: str, policy: Policy) -> None:
         return
     begun, ended = DispatchBegun(**found.begun), DispatchEnded(**found.ended)
     kept = connection.execute(
-        select(tags.c.tag, tags.c.call, tags.c.recovered).where(tags.c.dispatch == dispatch)
+        select(tags.c.tag, tags.c.call, tags.c.recovered_at).where(tags.c.dispatch == dispatch)
     ).all()
     swallowed = policy.swallowed(ended, begun.agent, _others_made_calls(connection, begun))
-    recovered = {row.call for row in kept if row.recovered}
-    verdict = judge(ended, (Tag(**row.tag) for row in kept), recovered, swallowed)
+    healed = {row.call: row.recovered_at for row in kept if row.recovered_at is not None}
+    verdict = judge(ended, (Tag(**row.tag) for row in kept), recovered_in_time(healed, ended), swallowed)
     row = failure_row(begun, ended, verdict, policy.as_dict()) if verdict.state == "failed" else None
     cause = root_cause_of(begun, verdict)
     _settle(connection, dispatch, verdict.state, {"state": verdict.state, "root_cause": cause, "row": row})

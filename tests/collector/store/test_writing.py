@@ -130,3 +130,9 @@ def test_a_heartbeat_of_an_unknown_session_is_refused(store: Store) -> None:
     """So that its dispatcher puts it first."""
     with pytest.raises(UnknownSessionError):
         store.beats("s-9")
+
+
+def test_a_call_that_recovered_after_the_answer_began_has_not_recovered_in_time(store: Store) -> None:
+    """Also where its success is told before the end of the dispatch."""
+    store.sends(begun(), tag(), Recovered("d-1", "c-x-1", ANSWERED + 1), ended())
+    assert store.counts() == {"failed": 1}
