@@ -2,7 +2,8 @@
 
 A conversation takes two calls: the *opening* is answered with a call of the tool `get_weather`, the *final* one,
 which brings the tool's output, with a message. The tool call's id numbers the conversation, so the log can say
-which calls belong together although repeats of a task send equal bodies.
+which calls belong together although repeats of a task send equal bodies. Where a conversation's text holds a ticket
+(see `faults`), that one says how many tools are called, one after another, and which calls are refused.
 
 `POST /control` replaces the fault plan and empties the log; `GET /control` answers the log.
 """
@@ -16,6 +17,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import faults
 from aiohttp import web
 
 MESSAGE = "the endpoint refuses this call on purpose"
@@ -40,6 +42,9 @@ class Call:
     conversation: int
     turn: str
     status: int = 0
+    seed: str = ""
+    number: int = -1
+    city: str = "San Francisco"
 
 
 @dataclass
@@ -58,23 +63,29 @@ class Endpoint:
 
     async def respond(self, request: web.Request) -> web.Response:
         text = await request.text()
-        call = self.admit(json.loads(text))
-        if self.fails(call, text):
-            return await self.fail(call)
+        ticket = faults.ticket_in(text)
+        body = json.loads(text)
+        call = self.admit(body, ticket)
+        refused = ticket.fault(faults.MODEL_STATUS, "model", prompt(body), call.turn, call.city) if ticket else 0
+        if refused or self.fails(call, text):
+            return await self.fail(call, refused or 400)
         await self.delay()
         call.status = 200
         return web.json_response(answer(call))
 
-    async def fail(self, call: Call) -> web.Response:
+    async def fail(self, call: Call, status: int) -> web.Response:
         """At once, so that under a plan with `slow_ms` the failures are over before the first success."""
         if self.plan.action == "hang":
             await asyncio.Event().wait()
-        call.status = 400
-        return web.json_response({"error": {"message": MESSAGE, "type": "invalid_request_error"}}, status=400)
+        call.status = status
+        return web.json_response({"error": {"message": MESSAGE, "type": "invalid_request_error"}}, status=status)
 
-    def admit(self, body: dict[str, Any]) -> Call:
-        number = conversation_of(body)
-        call = Call(number or next(self.numbers), "final" if number else "opening")
+    def admit(self, body: dict[str, Any], ticket: faults.Ticket | None) -> Call:
+        outputs = tool_outputs(body)
+        number = int(outputs[-1]["call_id"].removeprefix("call_")) if outputs else 0
+        call = Call(number or next(self.numbers), turn_of(len(outputs), ticket))
+        if ticket:
+            call.seed, call.number, call.city = ticket.seed, ticket.number, f"{ticket} round {len(outputs)}"
         self.calls.append(call)
         return call
 
@@ -99,15 +110,24 @@ class Endpoint:
         return web.json_response({"plan": asdict(self.plan), "calls": [asdict(call) for call in self.calls]})
 
 
-def conversation_of(body: dict[str, Any]) -> int:
-    """The number of the conversation that a final call continues, or 0 for an opening one."""
+def prompt(body: dict[str, Any]) -> Any:
+    return body["input"][0]["content"] if isinstance(body["input"], list) else body["input"]
+
+
+def tool_outputs(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """What tools have answered so far; the last one's id numbers the conversation."""
     items = body["input"] if isinstance(body["input"], list) else []
-    outputs = [item for item in items if item.get("type") == "function_call_output"]
-    return int(outputs[-1]["call_id"].removeprefix("call_")) if outputs else 0
+    return [item for item in items if item.get("type") == "function_call_output"]
+
+
+def turn_of(outputs: int, ticket: faults.Ticket | None) -> str:
+    if not outputs:
+        return "opening"
+    return "again" if ticket and outputs < ticket.rounds else "final"
 
 
 def answer(call: Call) -> dict[str, Any]:
-    output = tool_call(call) if call.turn == "opening" else message(call)
+    output = message(call) if call.turn == "final" else tool_call(call)
     return {
         "id": f"resp_{call.conversation}_{call.turn}",
         "created_at": 1_700_000_000,
@@ -133,7 +153,7 @@ def tool_call(call: Call) -> dict[str, Any]:
         "id": f"fc_{call.conversation}",
         "call_id": f"call_{call.conversation}",
         "name": "get_weather",
-        "arguments": json.dumps({"city": "San Francisco"}),
+        "arguments": json.dumps({"city": call.city}),
         "status": "completed",
     }
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import urllib.error
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import faults
 import install
 import pytest
-from gymlab import http, model
+from gymlab import http, model, truth
 from gymlab.model import ONE_IN_FOUR, Model
 from gymlab.watch import imbalance
 
@@ -53,3 +55,16 @@ def test_an_imbalance_is_said_with_its_counts() -> None:
 def test_the_installer_says_which_python_is_lacking() -> None:
     with pytest.raises(install.InstallError, match=r"Gym 0\.7\.0 needs Python 3\.99"):
         install.find_python("3.99", "0.7.0")
+
+
+def test_a_tag_of_another_rollout_is_one_wrong_and_one_missing() -> None:
+    known = Counter([("weather", "/verify", "3-0"), ("weather", "/verify", "4-0")])
+    verdict = truth.compare(known, Counter([("weather", "/verify", "3-0"), ("weather", "/verify", "5-0")]))
+    assert str(verdict) == "2 faults, 1 wrong, 1 missing"
+    assert verdict.wrong == Counter([("weather", "/verify", "5-0")])
+
+
+def test_about_as_many_requests_of_a_ticket_go_wrong_as_it_says() -> None:
+    assert faults.ticket_in("how is the weather at ticket-many-17-50?") == faults.Ticket("many", 17, 50)
+    drawn = [faults.Ticket("many", number, 50).fault((400,), "weather", "/verify", 1) for number in range(2_000)]
+    assert 70 <= drawn.count(400) <= 130

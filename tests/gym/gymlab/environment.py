@@ -14,17 +14,29 @@ BUILT_IN = (
     "environment_servers/legacy_agent",
 )
 TRIAL_AGENT = "responses_api_agents/trial_agent"
+# Other servers of ours: an agent's folder is the trial agent's with what it has of its own.
+VARIANTS = ("responses_api_agents/ray_agent", "responses_api_agents/stray_agent")
+TRIAL_WEATHER = "resources_servers/trial_weather"
 NOT_HANDED_ON = ("PYTHONPATH", "VIRTUAL_ENV")
 
 
 def working_folder(place: Path, home: Path) -> Path:
-    """A folder where Gym finds our agent, and for every server an environment of Gym alone, without Rollcall."""
-    shutil.copytree(OURS / "trial_agent", place / TRIAL_AGENT)
-    shutil.copy(OURS / "servers.yaml", place)
-    for server in (*BUILT_IN, TRIAL_AGENT):
+    """A folder where Gym finds our servers, and for every server an environment of Gym alone, without Rollcall."""
+    for server in (TRIAL_AGENT, *VARIANTS, TRIAL_WEATHER):
+        copy_server(place / server)
+    for config in ("servers.yaml", "truth.yaml"):
+        shutil.copy(OURS / config, place)
+    for server in (*BUILT_IN, TRIAL_AGENT, *VARIANTS, TRIAL_WEATHER):
         (place / server).mkdir(parents=True, exist_ok=True)
         (place / server / ".venv").symlink_to(home)
     return place
+
+
+def copy_server(folder: Path) -> None:
+    if folder.parent.name == "responses_api_agents":
+        shutil.copytree(OURS / "trial_agent", folder)
+    shutil.copytree(OURS / folder.name, folder, dirs_exist_ok=True)
+    shutil.copy(OURS / "faults.py", folder)
 
 
 def variables(home: Path, attached_to: str = "", path: str = "") -> dict[str, str]:

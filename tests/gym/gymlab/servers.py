@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from gymlab import http
 from gymlab.model import Model
 from gymlab.processes import Process, allow_many_files, descendants, launch
@@ -25,6 +27,7 @@ class Servers:
     env: Mapping[str, str]
     model: Model
     head_port: int
+    config: str = "servers.yaml"
     process: Process | None = None
 
     @property
@@ -47,7 +50,7 @@ class Servers:
 
     def start(self) -> None:
         allow_many_files()
-        command = [*self.gym, "env", "start", "--config", "servers.yaml", *self.start_options, *self.head_options]
+        command = [*self.gym, "env", "start", "--config", self.config, *self.start_options, *self.head_options]
         self.process = launch("gym env start", command, self.folder / "servers.log", self.env, self.folder)
         self.process.wait_for("servers ready! Polling", START_SECONDS)
 
@@ -68,3 +71,8 @@ class Servers:
     def instances(self) -> list[dict[str, Any]]:
         instances: list[dict[str, Any]] = http.get(f"{self.head_server}/server_instances")
         return instances
+
+    def config_served(self) -> dict[str, Any]:
+        """The head server's config, as it is without Rollcall."""
+        config: dict[str, Any] = yaml.safe_load(http.get(f"{self.head_server}/global_config_dict_yaml"))
+        return config

@@ -31,6 +31,10 @@ class Collector(Service):
         rollouts: list[dict[str, Any]] = http.get(f"{self.url}/v1/runs/{run}/rollouts")["rollouts"]
         return rollouts
 
+    @property
+    def database(self) -> Path:
+        return self.process.log.with_name("collector.sqlite3")
+
     def gate(self, run: str) -> int:
         return rollcall("gate", run, "--collector", self.url).returncode
 
@@ -43,9 +47,9 @@ def attach_path() -> str:
     return rollcall("attach-path").stdout.strip()
 
 
-def collector(folder: Path) -> Collector:
+def collector(folder: Path, *options: str) -> Collector:
     database = f"sqlite:///{folder / 'collector.sqlite3'}"
-    process = service("collector", folder, "--database", database)
+    process = service("collector", folder, "--database", database, *options)
     return Collector(process, url_of(process))
 
 
