@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import orjson
 from aiohttp import hdrs, web
+from rollcall_collector.contract.exchange import DispatchEnded
 
 from .fields import passed_on
 from .upstream import Upstream, UpstreamError
@@ -22,6 +23,7 @@ class Made:
     """An answer that has been read or made whole, for each caller that waits for it."""
 
     response: Callable[[web.BaseRequest], web.StreamResponse]
+    ended: DispatchEnded
 
 
 class PassedOn(web.StreamResponse):

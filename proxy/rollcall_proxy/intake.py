@@ -23,7 +23,7 @@ from .ledger import Ledger
 from .outermost import OutermostRun
 from .owners import NAMING_A_NESTED_RUN, WAYS, Head, Owner, find_owner, session_of, without_url_owner
 from .policy_url import ListenerOf, with_owned_policy_url
-from .resend import Execution, Executions
+from .resend import Execution, Executions, Key
 from .roles import role_of
 from .sender import Sender
 from .sessions import SessionOfRun, Sessions, UnknownSessionError
@@ -126,8 +126,7 @@ class Intake:
         key = (session.session, exchange.upstream.name, exchange.target, exchange.digest.digest())
         execution = self.executions.join(key)
         if execution is None:
-            execution = self._start(exchange, body, dispatch_of(identity, exchange, session))
-            self.executions.add(key, execution)
+            execution = self._start(key, exchange, body, dispatch_of(identity, exchange, session))
         try:
             made = await asyncio.shield(execution.task)
             response = made.response(request)
@@ -139,15 +138,16 @@ class Intake:
         except Exception:
             self.executions.delivered(key, execution)  # nobody can join what has failed inside Rollcall
             raise
-        self.executions.delivered(key, execution)
+        if self.executions.delivered(key, execution):
+            self.sender.put(made.ended)  # its rollout had counted as missing
         return response
 
-    def _start(self, exchange: Exchange, body: bytes, begun: DispatchBegun) -> Execution:
+    def _start(self, key: Key, exchange: Exchange, body: bytes, begun: DispatchBegun) -> Execution:
         self.run.begin(exchange, begun)
         self.watch.saw(exchange.upstream.name, exchange.upstream.kind, begun.run, "")
         sent = with_owned_policy_url(body, exchange.minted(), self.listener_of)
         return self.executions.start(
-            f"run {begun.rollout}",
+            key,
             self.run.execute(exchange, sent, begun),
             lambda: self.sender.put(DispatchAbandoned(begun.dispatch, now())),
         )

@@ -73,12 +73,12 @@ class OutermostRun:
         untouched = self._observe or exchange.role != "run"  # what `/verify` answers, Gym itself sorts
         row = None if untouched else diverted(begun, outcome.ending, ended, verdict, ruling)
         if row is not None:
-            return Made(lambda _: own_answer("verdict", row))
+            return Made(lambda _: own_answer("verdict", row), ended)
         if outcome.answer is None or outcome.error is not None:
             error = outcome.error or UpstreamError("peer_drop", "")
-            return Made(lambda request: self._forwarder.refuse(request, exchange, error))
+            return Made(lambda request: self._forwarder.refuse(request, exchange, error), ended)
         answer = outcome.answer
-        return Made(lambda _: whole(answer, outcome.body))
+        return Made(lambda _: whole(answer, outcome.body), ended)
 
     def _bind(self, carrier: str, dispatch: str, lasting: bool = False) -> None:
         shared = self._carriers.bind(carrier, dispatch, lasting)

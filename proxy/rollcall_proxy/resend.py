@@ -19,12 +19,15 @@ Key = tuple[str, str, str, bytes]
 
 @dataclass(slots=True)
 class Execution:
-    """One execution of a `/run`, and how many callers wait for it."""
+    """One execution of a `/run`, and how many callers wait for it.
+
+    `lost` says that it has ended and nobody has its answer: until somebody asks again, its rollout is missing.
+    """
 
     task: "asyncio.Task[Made]"
-    give_up: Callable[[], None]
+    abandoned: Callable[[], None]
     callers: int = 0
-    delivered: bool = False
+    lost: bool = False
     timer: asyncio.TimerHandle | None = field(default=None)
 
 
@@ -46,37 +49,56 @@ class Executions:
             execution.timer = None
         return execution
 
-    def start(self, name: str, work: Awaitable[Made], abandoned: Callable[[], None]) -> Execution:
-        """A new execution with one caller; `abandoned` is called when all callers have left for good."""
-        return Execution(spawn(name, work), abandoned, callers=1)
-
-    def add(self, key: Key, execution: Execution) -> None:
-        """Let re-sends join an execution."""
+    def start(self, key: Key, work: Awaitable[Made], abandoned: Callable[[], None]) -> Execution:
+        """A new execution with one caller; `abandoned` is called when nobody has its answer, or ever will."""
+        execution = Execution(spawn(f"run of session {key[0]}", work), abandoned, callers=1)
         self._executions[key] = execution
+        return execution
 
-    def delivered(self, key: Key, execution: Execution) -> None:
-        """The answer has been passed on whole."""
-        execution.delivered = True
+    def delivered(self, key: Key, execution: Execution) -> bool:
+        """The answer has been passed on whole; whether it had been lost before."""
         execution.callers -= 1
-        if self._executions.get(key) is execution:
-            del self._executions[key]
+        self._forget(key, execution)
+        was_lost, execution.lost = execution.lost, False
+        return was_lost
 
     def left(self, key: Key, execution: Execution) -> None:
         """A caller has left without its answer."""
         execution.callers -= 1
-        if execution.callers or execution.delivered:
+        if execution.callers or self._executions.get(key) is not execution:
             return
-        loop = asyncio.get_running_loop()
-        execution.timer = loop.call_later(self._grace_s, self._give_up, key, execution)
+        execution.timer = asyncio.get_running_loop().call_later(self._grace_s, self._give_up, key, execution)
+        execution.task.add_done_callback(lambda _: self._lose(key, execution))
 
-    def _give_up(self, key: Key, execution: Execution) -> None:
-        if self._executions.get(key) is execution:
-            del self._executions[key]
-        execution.task.cancel()
-        execution.give_up()
+    def session_ended(self, session: str) -> None:
+        """A dispatcher has said that it ended: it sends nothing again."""
+        for key, execution in list(self._executions.items()):
+            if key[0] == session and not execution.callers:
+                self._give_up(key, execution)
 
     async def close(self) -> None:
         """Give up all that nobody has been answered."""
         for key, execution in list(self._executions.items()):
             self._give_up(key, execution)
         await asyncio.sleep(0)
+
+    def _lose(self, key: Key, execution: Execution) -> None:
+        if not execution.callers and self._executions.get(key) is execution:
+            _tell_lost(execution)
+
+    def _give_up(self, key: Key, execution: Execution) -> None:
+        _tell_lost(execution)
+        self._forget(key, execution)
+        if execution.timer is not None:
+            execution.timer.cancel()
+        execution.task.cancel()
+
+    def _forget(self, key: Key, execution: Execution) -> None:
+        if self._executions.get(key) is execution:
+            del self._executions[key]
+
+
+def _tell_lost(execution: Execution) -> None:
+    if not execution.lost:
+        execution.lost = True
+        execution.abandoned()

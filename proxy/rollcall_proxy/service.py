@@ -50,9 +50,11 @@ class MainPort:
         sender: Sender,
         gate: Gate,
         watch: Watch,
+        executions: Executions,
     ) -> None:
         self._settings, self._client, self._listeners = settings, client, listeners
         self._sessions, self._sender, self._gate, self._watch = sessions, sender, gate, watch
+        self._executions = executions
         self._related: dict[str, tuple[str, ...]] = {}
 
     def app(self, http_proxy: HttpProxy) -> web.Application:
@@ -119,8 +121,10 @@ class MainPort:
         """A dispatcher lives, or has ended."""
         body = await read_json(request)
         if isinstance(body, dict) and body.get("state") == "ended":
+            session = request.match_info["session"]
+            self._executions.session_ended(session)
             self._sender.put(*self._watch.told())
-            self._sessions.ended(request.match_info["session"])
+            self._sessions.ended(session)
         return await self.relay(request)
 
     async def run_gate(self, request: web.Request) -> web.Response:
@@ -248,7 +252,7 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
     listeners = Listeners(settings, host, intake.take_in)
     intake.listener_of = listeners.listener_of
     http_proxy = HttpProxy(client.session, listeners, intake, settings.head_server, settings.allow_hosts)
-    main = MainPort(settings, control, listeners, sessions, sender, gate, watch)
+    main = MainPort(settings, control, listeners, sessions, sender, gate, watch, executions)
     runner = web.AppRunner(main.app(http_proxy), access_log=None, shutdown_timeout=1)
     await runner.setup()
     log.info("mode %s; limits: %s", settings.mode, limits_text(settings))

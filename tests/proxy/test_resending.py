@@ -40,7 +40,7 @@ async def test_a_resend_joins_the_execution_that_runs(world: World) -> None:
 
 
 async def test_an_answer_that_was_never_passed_on_is_given_to_the_resend(world: World) -> None:
-    """The execution ends while nobody waits; within the grace the stored answer is given."""
+    """The execution ends while nobody waits: missing, until the stored answer is given, within the grace."""
     gate = Gate()
     await world.proxy_stops()
     await world.proxy_starts(resend_grace=10)
@@ -50,9 +50,11 @@ async def test_an_answer_that_was_never_passed_on_is_given_to_the_resend(world: 
     await gate.entered.wait()
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
+    assert await world.totals() == {"expected": 1, "running": 1}
     gate.opened.set()
-    assert await eventually(lambda: _is(world, {"expected": 1, "succeeded": 1}))
+    assert await eventually(lambda: _is(world, {"expected": 1, "missing": 1}))
     assert (await world.run()).value == RESULT
+    assert await eventually(lambda: _is(world, {"expected": 1, "succeeded": 1}))
     assert gate.runs == 1
 
 
@@ -138,6 +140,22 @@ async def test_late_calls_of_an_old_dispatch_stay_with_it(world: World) -> None:
     await first
     assert await world.totals() == {"expected": 1, "succeeded": 1}
     assert [len(each["tags"]) for each in (await world.rollout())["dispatches"]] == [1, 0]
+
+
+async def test_a_dispatcher_that_ends_gives_up_what_it_waits_for(world: World) -> None:
+    """It sends nothing again, so there is no grace."""
+    gate = Gate()
+    await world.proxy_stops()
+    await world.proxy_starts(resend_grace=600)
+    await world.plays(gate.play)
+    await world.expects(("agent", 0, 0))
+    first = asyncio.ensure_future(world.run())
+    await gate.entered.wait()
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    await world.main("POST", "/v1/sessions/s-1/heartbeat", {"state": "ended"})
+    gate.opened.set()
+    assert await eventually(lambda: _is(world, {"expected": 1, "missing": 1}))
 
 
 async def _is(world: World, totals: dict[str, int]) -> bool:
