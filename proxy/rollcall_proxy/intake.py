@@ -123,6 +123,7 @@ class Intake:
             if self.observe:
                 return await self.forwarder.forward(request, exchange, body)
             return own_answer("unknown_session", {"error": "unknown_session", "detail": str(error)}, 503)
+        exchange.upstream.has_run = True
         key = (session.session, exchange.upstream.name, exchange.target, exchange.digest.digest())
         execution = self.executions.join(key)
         if execution is None:

@@ -1,7 +1,8 @@
 """The registered servers and one listener for each.
 
 A server is known by its name and URL, so two deployments with the same names have listeners of their own. A
-dispatcher without the attach gets a set of listeners for itself: what comes there is its session's.
+dispatcher without the attach gets a set of listeners for itself: what comes there is its session's. No listener is
+ever closed while the proxy runs, since its port would be another server's at once.
 """
 
 import asyncio
@@ -24,8 +25,9 @@ log = logging.getLogger(__name__)
 _HEAD_LIMIT = 256 * 1024
 _IDLE_S = 75
 """Seconds an idle connection of a caller is kept; Gym's client keeps its own for 15 s."""
-_SETS = 32
-"""Sets of listeners for dispatchers without the attach, the least used without traffic is closed for a new one."""
+_IDLE_SETS = 32
+"""Sets of listeners through which no `/run` has come; some agents fetch the config too, and dispatch nothing. Above
+that number the one used longest ago goes to the next who fetches the same config."""
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]", "0.0.0.0"})
 
 TakeIn = Callable[[web.BaseRequest, Upstream], Awaitable[web.StreamResponse]]
@@ -68,9 +70,12 @@ class Listeners:
 
     async def register_for(self, session: SessionOfRun, servers: Iterable[GymServer]) -> list[Upstream]:
         """The servers with listeners of this session's own. Raises OwnAddressError."""
-        await self._make_room()
-        opened = [await self._listen(self._real(server), session) for server in servers]
-        self._sets[session.session] = opened
+        wanted = [self._real(server) for server in servers]
+        async with self._registering:
+            opened = self._idle_set(wanted) or [await self._listen(server, session) for server in wanted]
+            for upstream in opened:
+                upstream.session = session
+            self._sets[session.session] = opened
         return opened
 
     async def close(self) -> None:
@@ -98,14 +103,17 @@ class Listeners:
             self._upstreams[key] = await self._listen(server, None)
         return self._upstreams[key]
 
-    async def _make_room(self) -> None:
-        if len(self._sets) < _SETS:
-            return
-        for session, listeners in list(self._sets.items()):
-            if not any(each.in_flight for each in listeners):
-                del self._sets[session]
-                await asyncio.gather(*(self._runners.pop(each.listener).cleanup() for each in listeners))
-                return
+    def _idle_set(self, wanted: list[GymServer]) -> list[Upstream] | None:
+        """A set for the same servers that may go to another session, taken away from the one it was for."""
+        idle = [name for name, listeners in self._sets.items() if not any(each.has_run for each in listeners)]
+        if len(idle) < _IDLE_SETS:
+            return None
+        for name in idle:
+            listeners = self._sets[name]
+            same = [(each.name, each.url) for each in listeners] == [(each.name, each.url) for each in wanted]
+            if same and not any(each.in_flight for each in listeners):
+                return self._sets.pop(name)
+        return None
 
     async def _listen(self, server: GymServer, session: SessionOfRun | None) -> Upstream:
         limits = None if self._settings.mode == "observe" else self._settings

@@ -13,8 +13,14 @@ from uuid import uuid4
 import aiohttp
 import orjson
 
+from .clock import now
+
 _LOOK_UP_S = 30.0
 """Seconds for which a session that this proxy has not seen is asked of the collector."""
+
+
+_UNATTACHED_ON_S = 600.0
+"""Seconds after its last `/run` for which a run without the attach counts as on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,7 @@ class Sessions:
         self._client, self._collector = client, collector
         self._known: dict[str, SessionOfRun] = {}
         self._on: set[str] = set()
+        self._used: dict[str, float] = {}
         self._static: SessionOfRun | None = None
 
     def learn(self, session: str, run: str) -> None:
@@ -48,19 +55,21 @@ class Sessions:
         self._on.discard(session)
 
     def runs_on(self) -> Iterable[str]:
-        """The runs whose sessions have not ended."""
-        return {self._known[session].run for session in self._on}
+        """The runs whose sessions have not ended; without the attach, those that dispatched a while ago at most."""
+        lately = now() - _UNATTACHED_ON_S
+        self._used = {run: used for run, used in self._used.items() if used > lately}
+        return {self._known[session].run for session in self._on} | set(self._used)
 
     def unattached(self) -> SessionOfRun:
         """A session and run of its own, for a dispatcher without the attach."""
-        new = SessionOfRun(f"s-{uuid4().hex}", f"r-{uuid4().hex}")
-        self.learn(new.session, new.run)
-        return new
+        return SessionOfRun(f"s-{uuid4().hex}", f"r-{uuid4().hex}")
 
     async def of(self, session: str | None, listener: SessionOfRun | None) -> SessionOfRun:
         """The session of a dispatcher's request: the one it names, else its listener's. Raises UnknownSessionError."""
         if session is None:
-            return listener or self._of_static_setup()
+            found = listener or self._of_static_setup()
+            self._used[found.run] = now()
+            return found
         if session not in self._known:
             self.learn(session, await self._looked_up(session))
         return self._known[session]

@@ -80,6 +80,7 @@ class Upstream:
     listener: str = ""
     address: tuple[str, int] = ("", 0)
     in_flight: int = 0
+    has_run: bool = False
 
     def as_dict(self) -> dict[str, str]:
         """The server as the API shows it."""

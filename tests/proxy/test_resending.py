@@ -50,7 +50,7 @@ async def test_an_answer_that_was_never_passed_on_is_given_to_the_resend(world: 
     await gate.entered.wait()
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
-    assert await world.totals() == {"expected": 1, "running": 1}
+    assert await eventually(lambda: _is(world, {"expected": 1, "running": 1}))
     gate.opened.set()
     assert await eventually(lambda: _is(world, {"expected": 1, "missing": 1}))
     assert (await world.run()).value == RESULT

@@ -97,3 +97,17 @@ async def test_a_reverification_is_a_session_of_its_own(world: World) -> None:
     assert told(await world.post("tools", "/verify", ROW, "s-again")) == (200, None)
     assert (await world.status("r-again"))["totals"]["succeeded"] == 1
     assert await world.totals() == {"expected": 1, "succeeded": 1}
+
+
+async def test_agents_that_fetch_the_config_again_and_again_open_no_end_of_listeners(world: World) -> None:
+    """A set that nobody dispatched through goes to the next; the ports of a dispatcher stay its own servers'."""
+    await head_server(world, agent=FakeServer("agent", {"/run": Said(RESULT)}))
+    dispatcher = await fetched(world)
+    assert told(await world.ask("POST", dispatcher + "/run", ROW)) == (200, None)
+    addresses = [await fetched(world) for _ in range(80)]
+    assert len(set(addresses)) == 32
+    assert dispatcher not in addresses
+    assert told(await world.ask("POST", dispatcher + "/run", ROW | {"_ng_task_index": 1})) == (200, None)
+    assert told(await world.ask("POST", addresses[-1] + "/run", ROW)) == (200, None)
+    runs = (await world.ask("GET", f"{world.collector}/v1/runs")).value["runs"]
+    assert sorted(run["totals"]["succeeded"] for run in runs) == [1, 2]
