@@ -47,7 +47,9 @@ class Lab:
         datasets = f"++simple_agent.responses_api_agents.simple_agent.datasets=[{dataset}]"
         gym = [*self.servers.gym, "eval", "run", "--config", "servers.yaml", *self.servers.start_options]
         command = [*before, *gym, "--split", "train", datasets, *self.common(name, 4)]
-        env = variables(self.servers.home) if before else self.servers.env
+        env = self.servers.env
+        if before:  # with a place of its own for what Rollcall keeps
+            env = dict(variables(self.servers.home), XDG_STATE_HOME=str(self.folder / "state"))
         with self.running(name, command, env) as run:
             yield run
 
