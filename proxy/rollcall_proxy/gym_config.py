@@ -6,6 +6,7 @@ YAML would put differently, such as the quotes around '1e5', is read differently
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ KINDS: dict[str, Kind] = {
 }
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_REFERENCE = re.compile(r"\$\{(?P<name>\w+)\}")
 
 _Edit = tuple[int, int, str]
 """(start, end, text that comes in place of what stood there)"""
@@ -59,7 +62,7 @@ class GymConfig:
             raise ConfigError(f"the config is not YAML: {error}") from error
         if not isinstance(value, dict) or not isinstance(root, yaml.MappingNode):
             raise ConfigError("the config is not a YAML mapping of server names")
-        self._text, self._entries = text, list(_entries(value, root))
+        self._text, self._value, self._entries = text, value, list(_entries(value, root))
 
     def servers(self) -> list[GymServer]:
         """Every server that has a host and a port."""
@@ -72,26 +75,33 @@ class GymConfig:
 
     def providers(self) -> list[GymServer]:
         """The plain-HTTP endpoints behind the model servers, each under a name of its own."""
-        return [GymServer(name, "provider", _origin(node.value)) for name, node in self._endpoints()]
+        return [GymServer(name, "provider", _origin(url)) for name, _, url in self._endpoints()]
 
     def rewritten(self, addresses: Mapping[str, tuple[str, int]], endpoints: Mapping[str, str] | None = None) -> str:
         """The text, in which each server in `addresses` has that host and port, and each endpoint that origin."""
         edits = [edit for entry in self._entries if entry.name in addresses for edit in _moved(entry, addresses)]
-        for name, node in self._endpoints():
+        for name, node, url in self._endpoints():
             if name in (endpoints or {}):
-                path = node.value[len(_origin(node.value)) :]
+                path = url[len(_origin(url)) :]
                 edits.append(_in_place_of(node, json.dumps((endpoints or {})[name] + path)))
         return _edited(self._text, edits)
 
-    def _endpoints(self) -> Iterator[tuple[str, yaml.ScalarNode]]:
-        """Every `…base_url` of a model server that is plain HTTP."""
+    def _endpoints(self) -> Iterator[tuple[str, yaml.ScalarNode, str]]:
+        """Every `…base_url` of a model server that is plain HTTP: a name, where it stands, and the URL."""
         for entry in self._entries:
             if entry.kind != "model":
                 continue
             urls = [url for key, value in entry.node.value if key.value.endswith("base_url") for url in _scalars(value)]
-            plain = [url for url in urls if url.value.startswith("http://")]
-            for number, url in enumerate(plain, 1):
-                yield f"{entry.name}.provider{'' if number == 1 else number}", url
+            meant = [(node, self._meant(node.value)) for node in urls]
+            plain = [(node, url) for node, url in meant if url.startswith("http://")]
+            for number, (node, url) in enumerate(plain, 1):
+                yield f"{entry.name}.provider{'' if number == 1 else number}", node, url
+
+    def _meant(self, text: str) -> str:
+        """What a value means where it is one reference to the top of the config, as `${policy_base_url}` is."""
+        found = _REFERENCE.fullmatch(text)
+        value = self._value.get(found["name"]) if found else None
+        return value if isinstance(value, str) else text
 
 
 def _entries(config: Mapping[str, Any], root: yaml.MappingNode) -> Iterator[_Entry]:

@@ -75,3 +75,14 @@ def test_what_is_no_config_is_an_error(text: str) -> None:
     """Not YAML, not a mapping, or YAML that would run something."""
     with pytest.raises(ConfigError):
         GymConfig(text)
+
+
+def test_an_endpoint_may_stand_at_the_top_of_the_config() -> None:
+    """As Gym's own model servers have it; only the model server's value changes."""
+    text = (
+        "policy_base_url: http://vllm:8000/v1\n"
+        "m:\n  responses_api_models:\n    i: {host: h, port: 7, openai_base_url: '${policy_base_url}'}\n"
+    )
+    assert GymConfig(text).providers() == [GymServer("m.provider", "provider", "http://vllm:8000")]
+    after = GymConfig(text).rewritten({}, {"m.provider": "http://127.0.0.1:20001"})
+    assert after == text.replace("'${policy_base_url}'", '"http://127.0.0.1:20001/v1"')

@@ -28,6 +28,7 @@ class Servers:
     model: Model
     head_port: int
     config: str = "servers.yaml"
+    options: tuple[str, ...] = ()
     process: Process | None = None
 
     @property
@@ -46,7 +47,7 @@ class Servers:
     @property
     def start_options(self) -> list[str]:
         model = ["--model", "m", "--model-url", f"{self.model.url}/v1", "--model-api-key", "x"]
-        return [*model, "+skip_venv_if_present=true", f"+uv_venv_dir={self.folder}"]
+        return [*model, "+skip_venv_if_present=true", f"+uv_venv_dir={self.folder}", *self.options]
 
     def start(self) -> None:
         allow_many_files()
