@@ -20,10 +20,14 @@ ANSWER_FIELD = "Rollcall-Answer"
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """An answer that has been read or made whole, for each caller that waits for it."""
+    """An answer that has been read or made whole, for each caller that waits for it.
+
+    `cut` says that it is none: the caller's connection is broken, as the server would have broken it.
+    """
 
     response: Callable[[web.BaseRequest], web.StreamResponse]
     ended: DispatchEnded
+    cut: bool = False
 
 
 class PassedOn(web.StreamResponse):

@@ -131,8 +131,9 @@ class Intake:
         try:
             made = await asyncio.shield(execution.task)
             response = made.response(request)
-            await response.prepare(request)
-            await response.write_eof()
+            if not made.cut:
+                await response.prepare(request)
+                await response.write_eof()
         except (asyncio.CancelledError, ConnectionError):
             self.executions.left(key, execution)
             raise

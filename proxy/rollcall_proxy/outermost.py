@@ -76,7 +76,7 @@ class OutermostRun:
             return Made(lambda _: own_answer("verdict", row), ended)
         if outcome.answer is None or outcome.error is not None:
             error = outcome.error or UpstreamError("peer_drop", "")
-            return Made(lambda request: self._forwarder.refuse(request, exchange, error), ended)
+            return Made(lambda request: self._forwarder.refuse(request, exchange, error), ended, cut=self._observe)
         answer = outcome.answer
         return Made(lambda _: whole(answer, outcome.body), ended)
 
