@@ -21,15 +21,20 @@ class Gate:
         return RESULT
 
 
+async def a_caller_leaves(world: World, gate: Gate) -> None:
+    """Its connection drops while the agent works."""
+    first = asyncio.ensure_future(world.run())
+    await gate.entered.wait()
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+
+
 async def test_a_resend_joins_the_execution_that_runs(world: World) -> None:
     """The connection drops and the same body comes again: one execution, one dispatch, both would get its answer."""
     gate = Gate()
     await world.plays(gate.play)
     await world.expects(("agent", 0, 0))
-    first = asyncio.ensure_future(world.run())
-    await gate.entered.wait()
-    first.cancel()
-    await asyncio.gather(first, return_exceptions=True)
+    await a_caller_leaves(world, gate)
     second = asyncio.ensure_future(world.run())
     third = asyncio.ensure_future(world.run())
     await asyncio.sleep(0.1)
@@ -46,10 +51,7 @@ async def test_an_answer_that_was_never_passed_on_is_given_to_the_resend(world: 
     await world.proxy_starts(resend_grace=10)
     await world.plays(gate.play)
     await world.expects(("agent", 0, 0))
-    first = asyncio.ensure_future(world.run())
-    await gate.entered.wait()
-    first.cancel()
-    await asyncio.gather(first, return_exceptions=True)
+    await a_caller_leaves(world, gate)
     assert await eventually(lambda: _is(world, {"expected": 1, "running": 1}))
     gate.opened.set()
     assert await eventually(lambda: _is(world, {"expected": 1, "missing": 1}))
@@ -63,10 +65,7 @@ async def test_a_caller_that_does_not_come_back_leaves_its_rollout_missing(world
     gate = Gate()
     await world.plays(gate.play)
     await world.expects(("agent", 0, 0))
-    first = asyncio.ensure_future(world.run())
-    await gate.entered.wait()
-    first.cancel()
-    await asyncio.gather(first, return_exceptions=True)
+    await a_caller_leaves(world, gate)
     assert await eventually(lambda: _is(world, {"expected": 1, "missing": 1}))
 
 
@@ -149,10 +148,7 @@ async def test_a_dispatcher_that_ends_gives_up_what_it_waits_for(world: World) -
     await world.proxy_starts(resend_grace=600)
     await world.plays(gate.play)
     await world.expects(("agent", 0, 0))
-    first = asyncio.ensure_future(world.run())
-    await gate.entered.wait()
-    first.cancel()
-    await asyncio.gather(first, return_exceptions=True)
+    await a_caller_leaves(world, gate)
     await world.main("POST", "/v1/sessions/s-1/heartbeat", {"state": "ended"})
     gate.opened.set()
     assert await eventually(lambda: _is(world, {"expected": 1, "missing": 1}))
