@@ -28,7 +28,7 @@ def test_a_rule_fails_a_good_result_only_where_it_is_set_to(
     policy: Policy, fields: dict[str, object], others: bool, rule: str | None
 ) -> None:
     """Per agent; and not where nobody of the benchmark made a model call, since then its calls are not watched."""
-    assert policy.swallowed(ended(**fields), "swe", others) == rule
+    assert policy.swallowed(ended(**fields), "swe", lambda: others) == rule
 
 
 @pytest.mark.parametrize("text", ["", "maybe", "fail,", "swe=", "swe=maybe"])

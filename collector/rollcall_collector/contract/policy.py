@@ -1,6 +1,6 @@
 """The rules that bend what a failure is; they stand in the status and in each row."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -45,15 +45,15 @@ class Policy:
             "max_failure_rate": 0,
         }
 
-    def swallowed(self, ended: DispatchEnded, agent: str | None, others_made_calls: bool) -> str | None:
+    def swallowed(self, ended: DispatchEnded, agent: str | None, others_made_calls: Callable[[], bool]) -> str | None:
         """The rule by which a result that ended well has failed all the same, or None.
 
-        What crossed no HTTP, such as a dead Ray worker, shows only so. `others_made_calls`: another rollout of the
-        benchmark made a model call, so the agent's calls are watched.
+        What crossed no HTTP, such as a dead Ray worker, shows only so. `others_made_calls` says whether another
+        rollout of the benchmark made a model call, so that the agent's calls are watched; asked only where it matters.
         """
         if ended.ending != "result":
             return None
-        if not ended.model_calls and others_made_calls and self.no_model_call.of(agent) == "fail":
+        if not ended.model_calls and self.no_model_call.of(agent) == "fail" and others_made_calls():
             return "no_model_call"
         return "empty_output" if ended.empty_output and self.empty_output.of(agent) == "fail" else None
 

@@ -312,7 +312,7 @@ def _rejudge(connection: Connection, dispatch: str, policy: Policy) -> None:
     kept = connection.execute(
         select(tags.c.tag, tags.c.call, tags.c.recovered_at).where(tags.c.dispatch == dispatch)
     ).all()
-    swallowed = policy.swallowed(ended, begun.agent, _others_made_calls(connection, begun))
+    swallowed = policy.swallowed(ended, begun.agent, lambda: _others_made_calls(connection, begun))
     healed = {row.call: row.recovered_at for row in kept if row.recovered_at is not None}
     verdict = judge(ended, (Tag(**row.tag) for row in kept), recovered_in_time(healed, ended), swallowed)
     row = failure_row(begun, ended, verdict, policy.as_dict()) if verdict.state == "failed" else None
