@@ -42,8 +42,8 @@ RUN = """
 free. The variables of both count, but for where to listen, and these flags:
 {flags}.
 
-Where `ROLLCALL_PROXY` names a proxy that runs already, that one is used, with the settings it was started with. The
-flags of `rollcall run` then have no effect.
+Where `ROLLCALL_PROXY` names a proxy that runs already, that one is used, with the settings it was started with. A flag
+of `rollcall run` beside it is wrong use.
 """
 
 ATTACH = """

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from typing import Any
 from uuid import uuid4
 
@@ -226,37 +226,39 @@ def static_servers(settings: ProxySettings) -> list[GymServer]:
 async def serving(settings: ProxySettings) -> AsyncIterator[str]:
     """Run a proxy; yields the main port's URL. Raises OSError at the start."""
     host, port = split_address(settings.listen)
-    bound = bind(host, port)
-    observe, client = settings.mode == "observe", Client()
-    control = aiohttp.ClientSession()
-    sender = Sender(control, settings.collector, settings.spool, f"p-{uuid4().hex}")
-    ledger, carriers = Ledger(lambda: f"c-{uuid4().hex[:16]}"), Carriers()
-    sessions = Sessions(control, settings.collector)
-    watch = Watch(sessions.runs_on)
-    gate = Gate(control, settings.collector, sender, watch)
-    forwarder = Forwarder(client, ledger, sender, observe)
-    run = OutermostRun(forwarder, ledger, carriers, sender, observe)
-    executions = Executions(settings.resend_grace)
-    intake = Intake(
-        forwarder=forwarder,
-        run=run,
-        gate=gate,
-        ledger=ledger,
-        carriers=carriers,
-        sessions=sessions,
-        sender=sender,
-        watch=watch,
-        executions=executions,
-        observe=observe,
-    )
-    listeners = Listeners(settings, host, intake.take_in)
-    intake.listener_of = listeners.listener_of
-    http_proxy = HttpProxy(client.session, listeners, intake, settings.head_server, settings.allow_hosts)
-    main = MainPort(settings, control, listeners, sessions, sender, gate, watch, executions)
-    runner = web.AppRunner(main.app(http_proxy), access_log=None, shutdown_timeout=1)
-    await runner.setup()
-    log.info("mode %s; limits: %s", settings.mode, limits_text(settings))
-    try:
+    async with AsyncExitStack() as stack:
+        bound = stack.enter_context(closing(bind(host, port)))
+        observe, client = settings.mode == "observe", Client()
+        stack.push_async_callback(client.session.close)
+        control = await stack.enter_async_context(aiohttp.ClientSession())
+        sender = Sender(control, settings.collector, settings.spool, f"p-{uuid4().hex}")
+        ledger, carriers = Ledger(lambda: f"c-{uuid4().hex[:16]}"), Carriers()
+        sessions = Sessions(control, settings.collector)
+        watch = Watch(sessions.runs_on)
+        gate = Gate(control, settings.collector, sender, watch)
+        forwarder = Forwarder(client, ledger, sender, observe)
+        run = OutermostRun(forwarder, ledger, carriers, sender, observe)
+        executions = Executions(settings.resend_grace)
+        intake = Intake(
+            forwarder=forwarder,
+            run=run,
+            gate=gate,
+            ledger=ledger,
+            carriers=carriers,
+            sessions=sessions,
+            sender=sender,
+            watch=watch,
+            executions=executions,
+            observe=observe,
+        )
+        listeners = Listeners(settings, host, intake.take_in)
+        intake.listener_of = listeners.listener_of
+        http_proxy = HttpProxy(client.session, listeners, intake, settings.head_server, settings.allow_hosts)
+        main = MainPort(settings, control, listeners, sessions, sender, gate, watch, executions)
+        runner = web.AppRunner(main.app(http_proxy), access_log=None, shutdown_timeout=1)
+        stack.push_async_callback(runner.cleanup)
+        await runner.setup()
+        log.info("mode %s; limits: %s", settings.mode, limits_text(settings))
         async with background(sender.run(), "sender"), background(_tell(sender, watch), "watch"):
             await listeners.register(static_servers(settings))
             await web.SockSite(runner, bound).start()
@@ -266,7 +268,3 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
             sender.put(*watch.told())
             await sender.flush()
         sender.close()
-    finally:
-        await runner.cleanup()
-        await client.session.close()
-        await control.close()

@@ -36,7 +36,7 @@ def carrying(function: Function) -> Function:
     update_wrapper(replacement, function, ("__module__", "__name__", "__qualname__", "__doc__"))
     del replacement.__wrapped__  # Ray would look for the signature there
     replacement.__signature__ = _signature(function)
-    return replacement  # type: ignore[no-any-return]
+    return replacement  # type: ignore[no-any-return]  # a function, made above
 
 
 def takes_owner(parameters: Any) -> bool:

@@ -26,5 +26,5 @@ def resuming(carried: Any) -> AbstractContextManager[None]:
         _fitted.append(True)
         for finder in sys.meta_path:
             if getattr(finder, "rollcall", False):
-                finder.watch_libraries()  # type: ignore[attr-defined]
+                finder.watch_libraries()  # type: ignore[attr-defined]  # the finder of path/sitecustomize
     return holding(owner)

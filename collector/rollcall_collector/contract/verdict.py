@@ -12,7 +12,6 @@ from typing import Literal
 from .exchange import DispatchEnded, Tag
 
 State = Literal["succeeded", "failed", "omitted"]
-RolloutState = Literal["succeeded", "failed", "omitted", "running", "missing"]
 
 NOTHING_RAN = frozenset({429, 502, 503, 504})
 """Statuses of a `/run` that say only that nothing ran (nemo_gym 0.7.0, `agent_request_failed`)."""

@@ -75,7 +75,7 @@ class Finder:
 
         def exec_module(module: "Any") -> None:
             loader.__dict__.pop("exec_module", None)
-            execute(module)  # type: ignore[misc]
+            execute(module)  # type: ignore[misc]  # a loader that has none never gets here
             self.fire(module.__name__)
 
         try:  # noqa: SIM105 - contextlib is not loaded yet in every interpreter
