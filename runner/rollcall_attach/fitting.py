@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from . import children, control, dispatcher, ending, owner, patching, raytasks, reverify, servers, threads
+from . import children, control, dispatcher, ending, owner, patching, raytasks, reverify, servers, shutdown, threads
 
 FITTINGS: dict[str, Callable[[Any], None]] = {
     "nemo_gym.server_utils": servers.install,
@@ -11,6 +11,7 @@ FITTINGS: dict[str, Callable[[Any], None]] = {
     "nemo_gym.cli.eval": ending.install,
     "nemo_gym.rollout_reverification": reverify.install,
     "uvicorn.config": owner.fit_uvicorn,
+    "uvicorn.server": shutdown.fit_uvicorn,
     "aiohttp.client_reqrep": owner.fit_aiohttp,
     "urllib3.connectionpool": owner.fit_urllib3,
     "httpx": owner.fit_httpx,
@@ -25,11 +26,15 @@ FITTINGS: dict[str, Callable[[Any], None]] = {
 }
 
 
+MAY_BE_UNFIT = ("ray.", "uvicorn.server")
+"""Their internals change. Calls without an owner are seen as such; what a shutdown has killed counts as failed."""
+
+
 def fit(name: str, module: Any) -> None:
     try:
         FITTINGS[name](module)
     except patching.Unfit as unfit:
         text = f"this version of NeMo Gym, or of a library it uses, is not one Rollcall can attach to: {unfit}"
-        if servers.may_stop() and not name.startswith("ray."):  # its internals change; calls unowned are seen as such
+        if servers.may_stop() and not name.startswith(MAY_BE_UNFIT):
             control.stop(text)
         control.say(text)

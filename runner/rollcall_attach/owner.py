@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from . import listeners, patching
+from .shutdown import Leaving
 
 FIELDS = OWNER_FIELD, SESSION_FIELD = "Rollcall-Owner", "Rollcall-Session"
 
@@ -21,7 +22,7 @@ OWNER: ContextVar[str | None] = ContextVar("rollcall_owner", default=None)
 SESSION: ContextVar[str | None] = ContextVar("rollcall_session", default=None)
 
 
-class OwnedApp:
+class OwnedApp(Leaving):
     """The ASGI app of a server, with the owner of each request in context while it is answered."""
 
     def __init__(self, app: Any) -> None:
@@ -32,7 +33,10 @@ class OwnedApp:
             await self.app(scope, receive, send)
             return
         with holding(owner_of(scope)):
-            await self.app(scope, receive, send)
+            if scope["type"] == "http":
+                await self.answer(self.app, scope, receive, send)
+            else:
+                await self.app(scope, receive, send)
 
 
 @contextmanager

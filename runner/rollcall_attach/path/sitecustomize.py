@@ -24,6 +24,7 @@ HOOKED = (GYM, "nemo_gym.rollout_collection", "nemo_gym.cli.eval", "nemo_gym.rol
 # Any program uses these; they are looked at only where Gym's server module has been loaded, or in a Ray task of Gym's.
 HOOKED_IN_GYM = (
     "uvicorn.config",
+    "uvicorn.server",
     "aiohttp.client_reqrep",
     "urllib3.connectionpool",
     "httpx",
