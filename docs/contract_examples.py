@@ -10,7 +10,7 @@ from rollcall_collector.contract.exchange import DispatchBegun, DispatchEnded, T
 from rollcall_collector.contract.gate import Counts, why_withheld, withheld_metrics
 from rollcall_collector.contract.policy import Policy
 from rollcall_collector.contract.row import failure_row
-from rollcall_collector.contract.verdict import judge
+from rollcall_collector.contract.verdict import Kept, judge
 
 Row = dict[str, Any]
 
@@ -72,7 +72,7 @@ def row_of(answer: object, *tags: Tag, status: int | None = 200) -> Row:
     ended = DispatchEnded(
         "d-1", ending.word if ending else "bad", 110.0, 110.0, status, ending.answer if ending else None
     )
-    return failure_row(BEGUN, ended, judge(ended, tags, set()), Policy().as_dict())
+    return failure_row(BEGUN, ended, judge(ended, [Kept(tag) for tag in tags], Policy()), Policy().as_dict())
 
 
 def agent_run_error() -> Row:

@@ -6,22 +6,26 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import orjson
 from aiohttp import web
 from pydantic import Field, TypeAdapter, ValidationError
+from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from .contract.exchange import Event, Id, Text
-from .contract.policy import Policy
+from .contract.policy import Policy, policy_from
 from .serving import Problem, bind, json_response, problems, read_json, url_of
 from .settings import CollectorSettings, split_address
 from .status_text import status_text
 from .store import Reader, StoreBusyError, Writer, open_database
+from .store.judging import Changed, reapply
+from .store.placing import RolloutOf, forget, moves, note_healed, note_moved
 from .store.reading import UnknownRunError
 from .store.writing import (
     Index,
+    InputsChangedError,
     Session,
     SessionConflictError,
     UnknownSessionError,
@@ -66,6 +70,38 @@ class Heartbeat:
 
 
 @dataclass(frozen=True, slots=True)
+class Moved:
+    """Dispatches whose rows have been moved into the failures file, and into the results."""
+
+    to_failures: list[Id]
+    to_results: list[Id]
+
+
+@dataclass(frozen=True, slots=True)
+class Healed:
+    """Rollouts that a `gym eval reverify` has scored; `output` is the file it wrote."""
+
+    session: Id
+    rollouts: list[RolloutOf]
+    output: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """Dispatches whose failure rows have been archived."""
+
+    dispatches: list[Id]
+
+
+@dataclass(frozen=True, slots=True)
+class Reapplied:
+    """A policy to judge a run again under; `dry_run` only says what would become of it."""
+
+    policy: dict[str, Any]
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Acceptance:
     """What a person accepts of a run, and why."""
 
@@ -74,6 +110,10 @@ class Acceptance:
 
 
 _ACCEPTANCE = TypeAdapter(Acceptance)
+_REAPPLIED = TypeAdapter(Reapplied)
+_MOVED = TypeAdapter(Moved)
+_HEALED = TypeAdapter(Healed)
+_FORGOTTEN = TypeAdapter(Forgotten)
 _BATCH = TypeAdapter(Batch)
 _EXPECTED = TypeAdapter(Expected)
 _HEARTBEAT = TypeAdapter(Heartbeat)
@@ -102,6 +142,12 @@ class Collector:
         app.router.add_get("/v1/runs/{run}/gate", self.gate)
         app.router.add_post("/v1/runs/{run}/gate", self.ask_gate)
         app.router.add_post("/v1/runs/{run}/accept", self.accept)
+        app.router.add_post("/v1/runs/{run}/reapply", self.reapply)
+        app.router.add_get("/v1/runs/{run}/moves", self.moves)
+        app.router.add_post("/v1/runs/{run}/moved", self.moved)
+        app.router.add_post("/v1/runs/{run}/healed", self.healed)
+        app.router.add_post("/v1/runs/{run}/forgotten", self.forgotten)
+        app.router.add_get("/v1/policy", self.policy)
         app.router.add_get("/v1/runs/{run}/rollouts", self.rollouts)
         app.router.add_get("/v1/runs/{run}/rollouts/{rollout}", self.rollout)
         app.router.add_get("/v1/runs/{run}/failures.jsonl", self.failures)
@@ -205,6 +251,45 @@ class Collector:
             raise Problem(404, "not found", f"no run has the id {run}")
         return await self.status(request)
 
+    async def policy(self, _: web.Request) -> web.Response:
+        """The policy in force, for proxies."""
+        return json_response(self._policy.as_dict())
+
+    async def reapply(self, request: web.Request) -> web.Response:
+        """Judge a run again under another policy, or say what would become of it."""
+        body = await _parsed(_REAPPLIED, request)
+        try:
+            policy = policy_from(body.policy)
+        except ValueError as error:
+            raise Problem(400, "the policy is wrong", str(error)) from error
+        run = await self._known(request)
+        return json_response(await self._write(partial(_reapplied, run=run, policy=policy, dry_run=body.dry_run)))
+
+    async def moves(self, request: web.Request) -> web.Response:
+        """Which rows lie in the wrong file."""
+        return json_response(await self._read(self._reader.moves, request.match_info["run"]))
+
+    async def moved(self, request: web.Request) -> web.Response:
+        """Rows have been moved."""
+        body, run = await _parsed(_MOVED, request), await self._known(request)
+        await self._write(partial(note_moved, run=run, to_failures=body.to_failures, to_results=body.to_results))
+        return json_response({})
+
+    async def healed(self, request: web.Request) -> web.Response:
+        """Rollouts were verified again with success."""
+        body, run = await _parsed(_HEALED, request), await self._known(request)
+        job = partial(note_healed, run=run, session=body.session, healed=body.rollouts)
+        return json_response({"healed": await self._write(job)})
+
+    async def forgotten(self, request: web.Request) -> web.Response:
+        """Failure rows have been archived."""
+        body, run = await _parsed(_FORGOTTEN, request), await self._known(request)
+        return json_response({"forgotten": await self._write(partial(forget, run=run, forgotten=body.dispatches))})
+
+    async def _known(self, request: web.Request) -> str:
+        """The id of the run that the path names."""
+        return await self._read(self._reader.resolve, request.match_info["run"])
+
     async def rollouts(self, request: web.Request) -> web.Response:
         """Rollouts of a run, by state and benchmark where named."""
         query = request.query
@@ -232,6 +317,10 @@ class Collector:
             return await self._writer.submit(job)
         except StoreBusyError as error:
             raise Problem(503, "the store is busy", str(error), {"Retry-After": "1"}) from error
+        except _DryRunError as dry:
+            return cast(Result, dry.result)
+        except InputsChangedError as error:
+            raise Problem(409, "the inputs have changed", str(error)) from error
         except UnknownSessionError as error:
             raise Problem(404, "unknown session", f"no session {error}; put it first") from error
         except SessionConflictError as error:
@@ -248,6 +337,22 @@ class Collector:
             raise Problem(404, "not found", str(error)) from error
         except SQLAlchemyError as error:
             raise Problem(503, "the database cannot be read", str(error)) from error
+
+
+class _DryRunError(Exception):
+    """Takes back what a dry run did, and carries what it would have done."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__("dry run")
+        self.result = result
+
+
+def _reapplied(connection: Connection, run: str, policy: Policy, dry_run: bool) -> dict[str, Any]:
+    changed: list[Changed] = reapply(connection, run, policy)
+    result = {"run": run, "changed": changed, "moves": moves(connection, run)}
+    if dry_run:
+        raise _DryRunError(result)
+    return result
 
 
 async def _parsed(adapter: TypeAdapter[Result], request: web.Request) -> Result:

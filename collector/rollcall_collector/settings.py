@@ -2,12 +2,13 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from .contract.policy import Policy, parse_rule
+from .contract.policy import WORDS, Policy, parse_rule
+from .contract.rules import Rules, RulesError, load_rules
 
 
 def state_folder() -> Path:
@@ -36,29 +37,87 @@ def _checked(value: str) -> str:
 Address = Annotated[str, AfterValidator(_checked)]
 
 
-def _rule(value: str) -> str:
-    parse_rule(value)
+def _rule(name: str) -> Any:
+    """The type of a setting that is one of a rule's words, with others for servers that are named."""
+
+    def checked(value: str) -> str:
+        parse_rule(value, WORDS[name])
+        return value
+
+    return Annotated[str, AfterValidator(checked)]
+
+
+def _rules_file(value: Path | None) -> Path | None:
+    if value is not None:
+        read_rules(value)
     return value
 
 
-Rule = Annotated[str, AfterValidator(_rule)]
+def read_rules(path: Path) -> Rules:
+    """The user's rules in a TOML file. Raises ValueError."""
+    try:
+        return load_rules(path.read_text("utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    except RulesError as error:
+        raise ValueError(str(error)) from error
 
 
-class CollectorSettings(BaseSettings):
+class PolicySettings(BaseSettings):
+    """The rules that bend what a failure is, and what they leave of a benchmark's metrics."""
+
+    model_config = SettingsConfigDict(env_prefix="ROLLCALL_COLLECTOR_", frozen=True, extra="ignore")
+
+    unknown_route: _rule("unknown_route") = Field(  # type: ignore[valid-type]  # made of a table of words
+        "on", description="a 404 or 405 of a model or agent server outside of Gym's routes is no failure: on, or off"
+    )
+    context_limit: _rule("context_limit") = Field(  # type: ignore[valid-type]
+        "on", description="a model call refused for its length is no failure if the agent goes on: on, or off"
+    )
+    optional_stream: _rule("optional_stream") = Field(  # type: ignore[valid-type]
+        "on", description="MCP's event stream that a resources server refuses or ends is no failure: on, or off"
+    )
+    clean_up: _rule("clean_up") = Field(  # type: ignore[valid-type]
+        "on", description="a failed /close_session, or DELETE at a resources server, is no failure: on, or off"
+    )
+    tool_errors: _rule("tool_errors") = Field(  # type: ignore[valid-type]
+        "failure", description="an error status of a tool: failure, model_visible_4xx, model_visible, or SERVER=…,…"
+    )
+    model_errors: _rule("model_errors") = Field(  # type: ignore[valid-type]
+        "failure", description="a model call that stands failed: failure, or last_wins: a later good call heals it"
+    )
+    no_model_call: _rule("no_model_call") = Field(  # type: ignore[valid-type]
+        "warn", description="a rollout without any model call: warn, fail, or AGENT=fail,…"
+    )
+    empty_output: _rule("empty_output") = Field(  # type: ignore[valid-type]
+        "warn", description="an empty output with reward 0: warn, fail, or AGENT=fail,…"
+    )
+    unattributed: Literal["withhold", "warn"] = Field(
+        "withhold", description="a failed call without an owner: withhold the metrics it may concern, or warn"
+    )
+    max_failure_rate: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="share of failed rollouts with which a benchmark's metrics are released all the same",
+    )
+    rules: Annotated[Path | None, AfterValidator(_rules_file)] = Field(
+        None, description="TOML file with rules of your own: what else is a failure, none, or terminal"
+    )
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        bending = {name: parse_rule(getattr(self, name), words) for name, words in WORDS.items()}
+        own = Rules() if self.rules is None else read_rules(self.rules)
+        return Policy(**bending, unattributed=self.unattributed, max_failure_rate=self.max_failure_rate, rules=own)
+
+
+class CollectorSettings(PolicySettings):
     """Where the collector listens and where it keeps what it is told."""
 
     model_config = SettingsConfigDict(env_prefix="ROLLCALL_COLLECTOR_", frozen=True, extra="forbid")
 
     listen: Address = Field("127.0.0.1:7078", description="HOST:PORT to listen on; port 0 takes any free one")
     database: str = Field(default_factory=_default_database, description="sqlite:///PATH of the database")
-    no_model_call: Rule = Field("warn", description="a rollout without any model call: warn, fail, or AGENT=fail,…")
-    empty_output: Rule = Field("warn", description="an empty output with reward 0: warn, fail, or AGENT=fail,…")
-    unattributed: Literal["withhold", "warn"] = Field(
-        "withhold", description="a failed call without an owner: withhold the metrics it may concern, or warn"
-    )
     queue_limit: int = Field(4096, ge=1, description="batches that may wait before senders get 503")
-
-    @property
-    def policy(self) -> Policy:
-        """The policy in force."""
-        return Policy(parse_rule(self.no_model_call), parse_rule(self.empty_output), self.unattributed)

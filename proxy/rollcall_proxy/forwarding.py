@@ -13,7 +13,7 @@ from struct import pack
 import aiohttp
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
-from rollcall_collector.contract.policy import is_failure_status
+from rollcall_collector.contract.policy import ended_well
 
 from .answers import head_of, in_place_of
 from .clock import now
@@ -94,7 +94,7 @@ class Forwarder:
         passed = head_of(answer, request)
         if cookie := exchange.cookie():
             passed.headers.add("Set-Cookie", cookie)
-        failed = is_failure_status(answer.status, exchange.upstream.kind, exchange.role)
+        failed = not ended_well(answer.status)
         bad = Bad("http_status", "", answer.status, bytearray(), _coding(answer)) if failed else None
         if bad is None or not ends_with_its_head(answer):
             await passed.prepare(request)

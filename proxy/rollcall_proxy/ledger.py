@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from rollcall_collector.contract.calls import CallKey, Calls
 from rollcall_collector.contract.exchange import DispatchBegun, DispatchEnded, Recovered, Tag
-from rollcall_collector.contract.verdict import Verdict, judge, recovered_in_time
+from rollcall_collector.contract.policy import Policy
+from rollcall_collector.contract.verdict import Kept, Verdict, judge
 
 _REMEMBERED = 200_000
 """Dispatches whose run is remembered after their end."""
@@ -95,7 +96,8 @@ class Ledger:
     def verdict(self, ended: DispatchEnded) -> Verdict:
         """The verdict from what this proxy knows."""
         book = self._books.get(ended.dispatch) or Book()
-        return judge(ended, book.tags, recovered_in_time(book.recovered, ended))
+        kept = [Kept(tag, book.recovered.get(tag.call)) for tag in book.tags]
+        return judge(ended, kept, Policy())
 
     def close(self, dispatch: str) -> None:
         """The dispatch has ended: forget its page."""

@@ -11,7 +11,7 @@ import rollcall_attach
 from rollcall_collector import __version__
 from rollcall_collector.contract.gate import ExitStatus
 from rollcall_collector.service import serving as collector_serving
-from rollcall_collector.settings import CollectorSettings
+from rollcall_collector.settings import CollectorSettings, PolicySettings
 from rollcall_collector.status_text import benchmark_table, status_text
 from rollcall_proxy.service import serving as proxy_serving
 from rollcall_proxy.settings import Limits, ProxySettings
@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     add_options(_verb(verbs, "collector", _collector, "run the collector"), CollectorSettings)
     add_options(_verb(verbs, "proxy", _proxy, "run the proxy"), ProxySettings)
     run = _verb(verbs, "run", _run, "run a command attached: rollcall run -- gym eval run …")
-    add_options(run, CollectorSettings, ["database", "no_model_call", "empty_output", "unattributed"])
+    add_options(run, CollectorSettings, ["database", *PolicySettings.model_fields])
     add_options(run, ProxySettings, ["mode", "head_server", "spool", "watch_providers", *Limits.model_fields])
     for name, verb, text in (
         ("status", _status, "the state of a run"),

@@ -1,5 +1,6 @@
 """Events as a proxy sends them, each with sound fields; a test names those that it is about."""
 
+from collections.abc import Collection, Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -11,6 +12,8 @@ from rollcall_collector.contract.exchange import (
     Recovered,
     Tag,
 )
+from rollcall_collector.contract.policy import Policy
+from rollcall_collector.contract.verdict import Kept, Verdict, judge
 
 T0 = 1_700_000_000.0
 """When the outermost `/run` begins; its answer begins 100 s later."""
@@ -74,6 +77,12 @@ def run_tag(dispatch: str = "d-1", **fields: Any) -> Tag:
         "ended_at": ANSWERED + 1,
     }
     return tag(dispatch, **(known | fields))
+
+
+def judged(last: DispatchEnded, tags: Iterable[Tag], healed: Collection[str] = (), **policy: Any) -> Verdict:
+    """The verdict on a dispatch; `healed` are calls that were repeated with success in time."""
+    times = ((each, T0 + 30 if each.call in healed else None) for each in tags)
+    return judge(last, [Kept(each, at) for each, at in times], Policy(**policy))
 
 
 def recovered(dispatch: str = "d-1", call: str = "c-x-1") -> Recovered:

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import count
 
-from collector_events import ANSWERED, T0, abandoned, begun, ended, recovered, tag
+from collector_events import ANSWERED, T0, abandoned, begun, ended, judged, recovered, tag
 from hypothesis import strategies as st
 from rollcall_collector.contract.exchange import (
     DispatchAbandoned,
@@ -14,7 +14,6 @@ from rollcall_collector.contract.exchange import (
     Recovered,
     Tag,
 )
-from rollcall_collector.contract.verdict import judge
 
 Step = tuple[str, int, int]
 """(what happens, to which dispatch or rollout, which variant)"""
@@ -73,7 +72,7 @@ class Dispatch:
     def judge(self) -> None:
         """Judge anew from all that is known; a caller that left for good took the verdict with it."""
         if self.ended is not None and self.state != "missing":
-            self.state = judge(self.ended, self.tags, self.healed).state
+            self.state = judged(self.ended, self.tags, self.healed).state
 
 
 @dataclass

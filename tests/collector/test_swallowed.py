@@ -3,7 +3,7 @@
 import pytest
 from rollcall_collector.contract.answer import read_run_answer
 from rollcall_collector.contract.exchange import DispatchEnded
-from rollcall_collector.contract.policy import PerAgent, Policy, parse_rule
+from rollcall_collector.contract.policy import PerServer, Policy, parse_rule
 
 
 def ended(**fields: object) -> DispatchEnded:
@@ -40,7 +40,7 @@ def test_a_wrong_rule_is_refused(text: str) -> None:
 
 def test_a_rule_may_differ_for_an_agent() -> None:
     """The default holds for those that are not named."""
-    assert parse_rule("fail, swe=warn") == PerAgent("fail", {"swe": "warn"})
+    assert parse_rule("fail, swe=warn") == PerServer("fail", {"swe": "warn"})
 
 
 @pytest.mark.parametrize(

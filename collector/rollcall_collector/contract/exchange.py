@@ -39,6 +39,10 @@ class Tag:
     `depth` counts the exchanges above it (an outermost `/run` has 0); `owner_by` says by which way its owner was
     found, `none` where it has no owner; `carrier` is what named it where that may turn out to be shared, and
     `conflict` what later ways said otherwise. `message` is Rollcall's own sentence, `excerpt` the server's text.
+
+    `marker` is the failure class that a `/verify` answer declares. `stream` says that the answer was an event stream,
+    `shutdown` that it was given, or was none, only because its server was being shut down. `rules` names the user's
+    rules whose condition on the body held; `by_rule` marks an exchange that nothing but such a rule calls a failure.
     """
 
     exchange: Id
@@ -59,6 +63,11 @@ class Tag:
     excerpt: Text = ""
     carrier: Text = ""
     conflict: Text = ""
+    marker: Text = ""
+    stream: bool = False
+    shutdown: bool = False
+    rules: tuple[Text, ...] = ()
+    by_rule: bool = False
     event: Literal["tag"] = "tag"
 
 
@@ -70,6 +79,38 @@ class Recovered:
     call: Id
     ended_at: float
     event: Literal["recovered"] = "recovered"
+
+
+@dataclass(frozen=True, slots=True)
+class Outlived:
+    """A model server gave a good answer after calls to it had failed: under `last_wins` it heals them."""
+
+    dispatch: Id
+    calls: tuple[Id, ...]
+    ended_at: float
+    event: Literal["outlived"] = "outlived"
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The `response` in the `/verify` request of a dispatch in whose verification something failed.
+
+    It is kept so that judging can be repeated without a new generation, whatever the agent makes of it.
+    """
+
+    dispatch: Id
+    response: dict[str, Any]
+    event: Literal["verified"] = "verified"
+
+
+@dataclass(frozen=True, slots=True)
+class NotInspected:
+    """An answer to a call of a dispatch could not be read: it passed as it was, and is not known to be clean."""
+
+    dispatch: Id
+    server: Text
+    ended_at: float
+    event: Literal["not_inspected"] = "not_inspected"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +157,15 @@ class DispatchEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class Answered:
+    """What a proxy made of a dispatch while the collector could not be asked: the state its answer stands for."""
+
+    dispatch: Id
+    state: Literal["succeeded", "failed", "omitted"]
+    event: Literal["answered"] = "answered"
+
+
+@dataclass(frozen=True, slots=True)
 class DispatchAbandoned:
     """The caller of the outermost `/run` left for good: its rollout is missing."""
 
@@ -158,6 +208,17 @@ class Topology:
 
 
 Event = Annotated[
-    Tag | Recovered | DispatchBegun | DispatchEnded | DispatchAbandoned | CarrierShared | Watched | Topology,
+    Tag
+    | Recovered
+    | Outlived
+    | Verified
+    | NotInspected
+    | DispatchBegun
+    | DispatchEnded
+    | Answered
+    | DispatchAbandoned
+    | CarrierShared
+    | Watched
+    | Topology,
     Field(discriminator="event"),
 ]

@@ -2,6 +2,10 @@
 
 `expected = succeeded + failed + omitted + running + missing` for each benchmark, at every moment. A benchmark is
 complete when `succeeded = expected` and `expected > 0`. Unknown is not complete.
+
+With `max_failure_rate` a benchmark is released with failures up to that share of what was expected. What the user
+counts as zero by Gym's own options (nemo_gym 0.6 and later) is covered: it stands in the metrics and withholds
+nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,16 +52,48 @@ class Counts:
         return {"expected": self.expected} | {name: getattr(self, name) for name in self.__slots__}
 
 
-def why_withheld(counts: Counts, doubts: Sequence[str] = ()) -> str:
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """What does not withhold a benchmark: failures up to a share of what was expected, and what Gym counts as zero.
+
+    `covered` failed rollouts have a class of `count_failure_classes_as_zero`; `missing` says whether
+    `count_missing_rollouts_as_zero` is set, which covers what has no row at all.
+    """
+
+    max_failure_rate: float = 0.0
+    covered: int = 0
+    missing: bool = False
+
+    def failed(self, counts: Counts) -> int:
+        """The failures that are not tolerated."""
+        open_ones = max(counts.failed - self.covered, 0)
+        return 0 if open_ones <= self.max_failure_rate * counts.expected else open_ones
+
+
+NO_TOLERANCE = Tolerance()
+
+
+def why_withheld(counts: Counts, doubts: Sequence[str] = (), tolerance: Tolerance = NO_TOLERANCE) -> str:
     """Why a benchmark's metrics are withheld, or `` when they are released. `doubts` are things unknown."""
+    rowless = () if tolerance.missing else ("omitted", "missing")
+    withholding = ("failed" if tolerance.failed(counts) else "", *rowless, "running")
     reasons = [
         f"{getattr(counts, name)} {name}"
         for name in ("failed", "omitted", "running", "missing")
-        if getattr(counts, name)
+        if name in withholding and getattr(counts, name)
     ]
     if counts.expected == 0:
         reasons.append("nothing expected")
+    elif not reasons and counts.succeeded + tolerance.covered == 0 and not tolerance.missing:
+        reasons.append("nothing succeeded")
     return ", ".join([*reasons, *doubts])
+
+
+def coverage_metrics(counts: Counts, covered: int = 0) -> dict[str, Any]:
+    """What is added to the metrics of a benchmark that is released although it is not complete."""
+    numbers = {f"rollcall/{name}": value for name, value in counts.as_dict().items()}
+    share = counts.succeeded / counts.expected if counts.expected else 0.0
+    return {"rollcall/metrics_withheld": 0, **numbers, "rollcall/counted_as_zero": covered, "rollcall/coverage": share}
 
 
 def withheld_metrics(counts: Counts, reason: str) -> dict[str, Any]:

@@ -1,49 +1,114 @@
-"""The rules that bend what a failure is; they stand in the status and in each row."""
+"""The rules that bend what a failure is. Each has a name, stands in the status and in each row, and can be switched.
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+Every exchange outside of 2xx and 3xx leaves a tag; whether the tag counts is decided here, from the tag alone. So a
+run can be judged again under another policy without a new call.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from .exchange import DispatchEnded, Kind, Role
+from .context_limit import refused_for_length
+from .exchange import DispatchEnded, Tag
+from .rules import Rule, Rules
 
-Rule = Literal["warn", "fail"]
+ON_OFF = ("on", "off")
+WARN_FAIL = ("warn", "fail")
+WORDS: dict[str, tuple[str, ...]] = {
+    "unknown_route": ON_OFF,
+    "context_limit": ON_OFF,
+    "optional_stream": ON_OFF,
+    "clean_up": ON_OFF,
+    "tool_errors": ("failure", "model_visible_4xx", "model_visible"),
+    "model_errors": ("failure", "last_wins"),
+    "no_model_call": WARN_FAIL,
+    "empty_output": WARN_FAIL,
+}
+"""The rules that may differ from server to server, and what each can be; the first is the default."""
+
+MODEL_VISIBLE = frozenset({400, 404, 405, 409, 422})
+"""Statuses with which a tool tells the model that it was called wrongly."""
 
 
 @dataclass(frozen=True, slots=True)
-class PerAgent:
-    """A rule that warns or fails, with other settings for agents that are named."""
+class PerServer:
+    """A rule with other settings for servers (or agents) that are named."""
 
-    default: Rule = "warn"
-    agents: Mapping[str, Rule] = field(default_factory=dict)
+    default: str
+    servers: Mapping[str, str] = field(default_factory=dict)
 
-    def of(self, agent: str | None) -> Rule:
-        """What holds for an agent."""
-        return self.agents.get(agent or "", self.default)
+    def of(self, *names: str | None) -> str:
+        """What holds where one of these servers plays a part; the first that is named in the setting decides."""
+        return next((self.servers[name] for name in names if name and name in self.servers), self.default)
 
     def as_value(self) -> Any:
         """The rule as the policy shows it."""
-        return {"default": self.default, **self.agents} if self.agents else self.default
+        return {"default": self.default, **self.servers} if self.servers else self.default
+
+
+_ON, _FAILURE, _WARN = PerServer("on"), PerServer("failure"), PerServer("warn")
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
     """The policy in force."""
 
-    no_model_call: PerAgent = field(default_factory=PerAgent)
-    empty_output: PerAgent = field(default_factory=PerAgent)
+    unknown_route: PerServer = _ON
+    context_limit: PerServer = _ON
+    optional_stream: PerServer = _ON
+    clean_up: PerServer = _ON
+    tool_errors: PerServer = _FAILURE
+    model_errors: PerServer = _FAILURE
+    no_model_call: PerServer = _WARN
+    empty_output: PerServer = _WARN
     unattributed: Literal["withhold", "warn"] = "withhold"
+    max_failure_rate: float = 0.0
+    rules: Rules = field(default_factory=Rules)
 
     def as_dict(self) -> dict[str, Any]:
-        """The policy by the contract's names."""
-        return {
-            "unknown_route": True,
-            "tool_errors": "failure",
-            "model_errors": "failure",
-            "no_model_call": self.no_model_call.as_value(),
-            "empty_output": self.empty_output.as_value(),
+        """The policy by the contract's names, as rows, the status and the API show it."""
+        shown = {name: getattr(self, name).as_value() for name in WORDS}
+        return shown | {
             "unattributed": self.unattributed,
-            "max_failure_rate": 0,
+            "max_failure_rate": self.max_failure_rate,
+            "rules": self.rules.as_value(),
         }
+
+    def pardon(self, tag: Tag) -> str | None:
+        """The name of the rule by which an exchange that did not end well is no failure, or None where it is one."""
+        matching = self.matching(tag)
+        decided = next((rule for rule in matching if rule.effect != "terminal"), None)
+        if decided is not None:
+            return None if decided.effect == "failure" else decided.name
+        if matching:
+            return None
+        if tag.by_rule:
+            return "rules"  # one that is no longer in force had found it
+        return next((name for name, pardons in _PARDONS if pardons(self, tag)), None)
+
+    def matching(self, tag: Tag, kind: str | None = None) -> tuple[Rule, ...]:
+        """The user's rules that speak of an exchange, in their order in the file; `kind` is that of the failure."""
+        if not self.rules.rules:
+            return ()
+        found = self.rules.matching(
+            server=tag.server,
+            server_kind=tag.kind,
+            path=tag.path,
+            status=tag.status,
+            what=tag.what,
+            body=tag.excerpt.encode("utf-8", "replace"),
+            kind=kind,
+        )
+        names = {*found, *tag.rules}
+        return tuple(rule for rule in self.rules.rules if rule.name in names)
+
+    def is_terminal(self, tags: Iterable[Tag], kind: str) -> bool:
+        """Whether a failure is one that no retry can mend, by a rule of the user's."""
+        return any(rule.effect == "terminal" for tag in tags for rule in self.matching(tag, kind))
+
+    def heals_later(self, tag: Tag) -> bool:
+        """Whether a later good call to the same model server heals this one."""
+        return tag.role in ("model", "judge") and self.model_errors.of(tag.server) == "last_wins"
 
     def swallowed(self, ended: DispatchEnded, agent: str | None, others_made_calls: Callable[[], bool]) -> str | None:
         """The rule by which a result that ended well has failed all the same, or None.
@@ -58,27 +123,89 @@ class Policy:
         return "empty_output" if ended.empty_output and self.empty_output.of(agent) == "fail" else None
 
 
-def parse_rule(text: str) -> PerAgent:
-    """`warn`, `fail`, or with agents of their own: `warn,swe_agent=fail`. Raises ValueError."""
-    default: Rule = "warn"
-    agents: dict[str, Rule] = {}
-    for part in (piece.strip() for piece in text.split(",")):
-        name, _, value = part.rpartition("=")
-        if value not in ("warn", "fail"):
-            raise ValueError(f"{part!r}: write warn or fail, or AGENT=fail for one agent")
-        rule: Rule = "fail" if value == "fail" else "warn"
-        if name:
-            agents[name] = rule
-        else:
-            default = rule
-    return PerAgent(default, agents)
+def _unknown_route(policy: Policy, tag: Tag) -> bool:
+    """A harness that probes what there is, such as `HEAD /` or `GET /v1/models`."""
+    probed = tag.status in (404, 405) and tag.kind in ("model", "agent") and tag.role == "other"
+    return probed and tag.what == "http_status" and policy.unknown_route.of(tag.server) == "on"
 
 
-def is_failure_status(status: int, kind: Kind, role: Role) -> bool:
-    """Whether an answer with this status did not end well.
+def _context_limit(policy: Policy, tag: Tag) -> bool:
+    """A model call refused for its length is the model's own outcome where the agent goes on."""
+    asked = tag.what == "http_status" and tag.role in ("model", "judge", "provider")
+    refused = asked and refused_for_length(tag.status or 0, tag.excerpt)
+    return refused and policy.context_limit.of(tag.server) == "on"
 
-    `unknown_route`: a 404 or 405 of a model or agent server outside of Gym's own routes is a harness probing.
-    """
-    if 200 <= status < 400:
+
+def _optional_stream(policy: Policy, tag: Tag) -> bool:
+    """A stream of MCP's streamable HTTP: a server may refuse it with 405 and end it at any time (MCP 2025-03-26)."""
+    asked = tag.kind == "resources" and tag.role == "tool" and tag.method == "GET"
+    refused = tag.what == "http_status" and tag.status == 405
+    broken = tag.stream and tag.what in ("peer_drop", "timeout")
+    return asked and (refused or broken) and policy.optional_stream.of(tag.server) == "on"
+
+
+def _clean_up(policy: Policy, tag: Tag) -> bool:
+    """What closes a session: `/close_session`, and the DELETE of an MCP session at a resources server."""
+    closes = tag.role == "close_session" or (tag.kind == "resources" and tag.method == "DELETE")
+    return closes and policy.clean_up.of(tag.server) == "on"
+
+
+def _tool_errors(policy: Policy, tag: Tag) -> bool:
+    """A tool's status that is shown to the model is the model's own affair; that nobody answered never is."""
+    if tag.role != "tool" or tag.kind != "resources" or tag.what != "http_status":
         return False
-    return not (status in (404, 405) and kind in ("model", "agent") and role == "other")
+    word = policy.tool_errors.of(tag.server)
+    return word == "model_visible" or (word == "model_visible_4xx" and tag.status in MODEL_VISIBLE)
+
+
+_PARDONS: tuple[tuple[str, Callable[[Policy, Tag], bool]], ...] = (
+    ("unknown_route", _unknown_route),
+    ("context_limit", _context_limit),
+    ("optional_stream", _optional_stream),
+    ("clean_up", _clean_up),
+    ("tool_errors", _tool_errors),
+)
+"""The rules by which a bad exchange is no failure, in the order in which they are asked."""
+
+
+def parse_rule(text: str, words: tuple[str, ...] = WARN_FAIL) -> PerServer:
+    """`warn`, `fail`, or with servers of their own: `warn,swe_agent=fail`. Raises ValueError."""
+    default, servers = words[0], dict[str, str]()
+    for part in (piece.strip() for piece in text.split(",")):
+        name, _, word = part.rpartition("=")
+        if word not in words:
+            raise ValueError(f"{part!r}: write {' or '.join(words)}, or NAME={words[-1]} for one server")
+        if name:
+            servers[name] = word
+        else:
+            default = word
+    return PerServer(default, servers)
+
+
+def policy_from(value: Mapping[str, Any]) -> Policy:
+    """The policy that `as_dict` gave. What is left out has its default. Raises ValueError."""
+    known = {each.name for each in fields(Policy)}
+    for name in value:
+        if name not in known:
+            raise ValueError(f"policy: no rule is called {name!r}; there are {', '.join(sorted(known))}")
+    rules = {name: _per_server(name, value[name]) for name in WORDS if name in value}
+    rate, unowned = value.get("max_failure_rate", 0.0), value.get("unattributed", "withhold")
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
+        raise ValueError(f"max_failure_rate: {rate!r} is no share; send a number from 0 to 1")
+    if unowned not in ("withhold", "warn"):
+        raise ValueError(f"unattributed: {unowned!r}; send withhold or warn")
+    return Policy(**rules, unattributed=unowned, max_failure_rate=rate, rules=Rules.from_value(value.get("rules", [])))
+
+
+def _per_server(name: str, value: Any) -> PerServer:
+    words = value if isinstance(value, Mapping) else {"default": value}
+    for server, word in words.items():
+        if word not in WORDS[name]:
+            raise ValueError(f"{name}: {word!r} for {server!r}; send {' or '.join(WORDS[name])}")
+    servers = {server: word for server, word in words.items() if server != "default"}
+    return PerServer(words.get("default", WORDS[name][0]), servers)
+
+
+def ended_well(status: int) -> bool:
+    """Whether an answer's status says that the exchange ended well."""
+    return 200 <= status < 400

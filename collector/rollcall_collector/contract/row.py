@@ -20,18 +20,36 @@ SWALLOWED = {
 }
 """What the rules of the policy say about a result that hides a failure."""
 
-_CAUSE_KEYS = ("server", "role", "method", "path", "what", "status", "message", "excerpt")
+_ROW_CAUSE_KEYS = ("server", "role", "method", "path", "what", "status", "excerpt")
+_CAUSE_KEYS = (*_ROW_CAUSE_KEYS, "message")
+_EMPTY = ("", ())
 
 
 def failure_row(
-    begun: DispatchBegun, ended: DispatchEnded, verdict: Verdict, policy: Mapping[str, Any]
+    begun: DispatchBegun,
+    ended: DispatchEnded,
+    verdict: Verdict,
+    policy: Mapping[str, Any],
+    response: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The row for a failed dispatch; the agent's own row, untouched, where the agent wrote one."""
+    """The row for a failed dispatch; the agent's own row, untouched, where the agent wrote one.
+
+    `response` is that of the `/verify` request, for a judge's failure whose answer has lost it.
+    """
     if verdict.by_agent and ended.answer is not None and not is_episode(ended.answer):
-        return identity_keys(begun) | ended.answer
+        terminal = {"_ng_failure_terminal": True} if verdict.terminal else {}
+        return _with_response(identity_keys(begun) | ended.answer | terminal, response)
     row = identity_keys(begun) | _gym_keys(ended, verdict)
     row["_rollcall"] = _own_keys(begun, verdict, policy)
-    return row if ended.answer is None else with_withheld_result(row, ended.answer)
+    return _with_response(row if ended.answer is None else with_withheld_result(row, ended.answer), response)
+
+
+def omitted_row(begun: DispatchBegun) -> dict[str, Any]:
+    """The answer for a dispatch that was killed with its server: Gym writes it nowhere (nemo_gym 0.4 on).
+
+    The class keeps it out of what nemo_gym 0.6 and later capture and average.
+    """
+    return identity_keys(begun) | {"_ng_no_persist": True, "_ng_failure_class": "agent_request_failed"}
 
 
 def identity_keys(begun: DispatchBegun) -> dict[str, Any]:
@@ -44,10 +62,15 @@ def identity_keys(begun: DispatchBegun) -> dict[str, Any]:
 def with_withheld_result(row: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
     """The row with the answer that it stands for, whole."""
     kept = row | {"_rollcall": row.get("_rollcall", {}) | {"withheld_result": answer}}
-    if row.get("_ng_failure_class") == "judge_failed" and isinstance(answer.get("response"), dict):
-        # `gym eval reverify --judge-failed-only` (0.5 on) re-judges from the row's own response.
-        kept["response"] = answer["response"]
-    return kept
+    result = answer["result"] if is_episode(answer) and isinstance(answer.get("result"), dict) else answer
+    return _with_response(kept, result.get("response"))
+
+
+def _with_response(row: dict[str, Any], response: Any) -> dict[str, Any]:
+    """The row with a response of its own where it is a judge's failure: `gym eval reverify --judge-failed-only`
+    (nemo_gym 0.5) judges again from there."""
+    lacks = row.get("_ng_failure_class") == "judge_failed" and not isinstance(row.get("response"), dict)
+    return row | {"response": response} if lacks and isinstance(response, dict) else row
 
 
 def root_cause_of(begun: DispatchBegun, verdict: Verdict) -> dict[str, Any] | None:
@@ -58,7 +81,7 @@ def root_cause_of(begun: DispatchBegun, verdict: Verdict) -> dict[str, Any] | No
         what, message = verdict.failure_class, "declared by the agent"
     else:
         return cause_of(verdict.root_cause)
-    shown = (begun.server, "run", "POST", "/run", what, 200, message, "")
+    shown = (begun.server, "run", "POST", "/run", what, 200, "", message)
     return dict(zip(_CAUSE_KEYS, shown, strict=True))
 
 
@@ -80,8 +103,8 @@ def _gym_keys(ended: DispatchEnded, verdict: Verdict) -> dict[str, Any]:
     failure = (ended.answer or {}).get("failure")
     if isinstance(failure, Mapping):
         keys["_ng_failure_message"] = str(failure.get("failure_reason"))[:EXCERPT_LIMIT]
-        if failure.get("terminal"):
-            keys["_ng_failure_terminal"] = True
+    if verdict.terminal or (isinstance(failure, Mapping) and failure.get("terminal")):
+        keys["_ng_failure_terminal"] = True
     return {key: value for key, value in keys.items() if value is not None}
 
 
@@ -93,16 +116,19 @@ def _own_keys(begun: DispatchBegun, verdict: Verdict, policy: Mapping[str, Any])
         "dispatch": begun.dispatch,
         "class": verdict.failure_class,
         "kind": verdict.kind,
-        "root_cause": root_cause_of(begun, verdict),
+        "root_cause": _row_cause(root_cause_of(begun, verdict)),
         "tags": [_tag_keys(tag) for tag in verdict.tags],
         "policy": dict(policy),
     } | ({} if begun.stage_index is None else {"stage_index": begun.stage_index})
 
 
+def _row_cause(cause: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if cause is None else {key: cause[key] for key in _ROW_CAUSE_KEYS}
+
+
 def _tag_keys(tag: Tag) -> dict[str, Any]:
-    return {
-        key: value for key, value in asdict(tag).items() if key not in ("event", "dispatch") and value not in (None, "")
-    }
+    kept = ((key, value) for key, value in asdict(tag).items() if key not in ("event", "dispatch"))
+    return {key: value for key, value in kept if value is not None and value is not False and value not in _EMPTY}
 
 
 def describe(cause: Tag | None) -> str:

@@ -1,12 +1,12 @@
 """The counts of a run's benchmarks, and whether their metrics are released."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection, and_, case, func, literal, or_, select, union_all
 
-from ..contract.gate import Counts, why_withheld, withheld_metrics
+from ..contract.gate import NO_TOLERANCE, Counts, Tolerance, coverage_metrics, why_withheld, withheld_metrics
 from .schema import dispatches, rollouts, sessions
 
 SESSION_SILENCE_S = 30.0
@@ -23,6 +23,14 @@ class Benchmark:
     server: str | None
     counts: Counts
     reason: str = ""
+    tolerance: Tolerance = NO_TOLERANCE
+
+    @property
+    def coverage(self) -> dict[str, Any] | None:
+        """What is added to metrics that are released although not all of the benchmark has succeeded."""
+        if self.reason or self.counts.complete:
+            return None
+        return coverage_metrics(self.counts, self.tolerance.covered)
 
     def as_dict(self) -> dict[str, Any]:
         """The benchmark as the status and the gate show it."""
@@ -35,6 +43,7 @@ class Benchmark:
             "metrics": "withheld" if self.reason else "released",
             "reason": self.reason,
             "withheld_metrics": withheld_metrics(self.counts, self.reason) if self.reason else None,
+            "coverage_metrics": self.coverage,
         }
 
 
@@ -63,19 +72,58 @@ def counted_benchmarks(connection: Connection, run: str, now: float, server: str
     return [_benchmark(name, counts[name], labels[name]) for name in sorted(counts)]
 
 
-def with_reasons(benchmarks: Sequence[Benchmark], doubts: Mapping[str, Sequence[str]]) -> list[Benchmark]:
+def with_reasons(
+    benchmarks: Sequence[Benchmark], doubts: Mapping[str, Sequence[str]], tolerances: Mapping[str, Tolerance]
+) -> list[Benchmark]:
     """The benchmarks with what withholds their metrics: their counts, and what is not known of them."""
-    return [
-        Benchmark(
-            each.name,
-            each.agent,
-            each.environment_server,
-            each.server,
-            each.counts,
-            why_withheld(each.counts, doubts.get(each.name, ())),
-        )
-        for each in benchmarks
-    ]
+    return [_with_reason(each, doubts.get(each.name, ()), tolerances[each.name]) for each in benchmarks]
+
+
+def _with_reason(benchmark: Benchmark, doubts: Sequence[str], tolerance: Tolerance) -> Benchmark:
+    reason = why_withheld(benchmark.counts, doubts, tolerance)
+    return replace(benchmark, reason=reason, tolerance=tolerance)
+
+
+def tolerances(
+    connection: Connection, run: str, benchmarks: Sequence[Benchmark], max_failure_rate: float
+) -> dict[str, Tolerance]:
+    """What does not withhold each benchmark, by the policy and by what the last session counts as zero."""
+    counted = _counted_as_zero(connection, run)
+    covered = _covered(connection, run, counted.get("classes") or ())
+    missing = bool(counted.get("missing"))
+    return {each.name: Tolerance(max_failure_rate, covered.get(each.name, 0), missing) for each in benchmarks}
+
+
+def _counted_as_zero(connection: Connection, run: str) -> dict[str, Any]:
+    asked = select(sessions.c.counted_as_zero).where(sessions.c.run == run).order_by(sessions.c.started_at.desc())
+    return connection.execute(asked.limit(1)).scalar() or {}
+
+
+def covered_classes(connection: Connection, run: str) -> tuple[str, ...]:
+    """The failure classes that the last session of a run counts as zero."""
+    return tuple(_counted_as_zero(connection, run).get("classes") or ())
+
+
+def _covered(connection: Connection, run: str, classes: Sequence[str]) -> dict[str, int]:
+    if not classes:
+        return {}
+    failed = rollouts.join(dispatches, dispatches.c.dispatch == rollouts.c.dispatch)
+    asked = select(rollouts.c.benchmark, func.count()).select_from(failed)
+    here = (rollouts.c.run == run, rollouts.c.state == "failed", dispatches.c.failure_class.in_(classes))
+    return dict(connection.execute(asked.where(*here).group_by(rollouts.c.benchmark)).tuples().all())
+
+
+def left_out(connection: Connection, run: str, benchmarks: Sequence[Benchmark]) -> list[list[Any]]:
+    """The rollouts whose rows must not be aggregated: failed ones of benchmarks released all the same, but for those
+    that the user counts as zero. (task index, rollout index, stage index)"""
+    names = [each.name for each in benchmarks if each.coverage is not None and each.counts.failed]
+    if not names:
+        return []
+    failed = rollouts.join(dispatches, dispatches.c.dispatch == rollouts.c.dispatch)
+    columns = (rollouts.c.task_index, rollouts.c.rollout_index, rollouts.c.stage_index)
+    uncovered = func.coalesce(dispatches.c.failure_class, "").not_in(covered_classes(connection, run))
+    here = (rollouts.c.run == run, rollouts.c.state == "failed", rollouts.c.benchmark.in_(names), uncovered)
+    return [list(row) for row in connection.execute(select(*columns).select_from(failed).where(*here))]
 
 
 def _counted(run: str, now: float, server: str | None) -> Any:

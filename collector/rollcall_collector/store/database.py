@@ -63,14 +63,16 @@ def _on_begin(connection: Connection) -> None:
 
 def _ensure_schema(engine: Engine, url: str) -> None:
     with writing(engine).begin() as connection:
-        metadata.create_all(connection)
+        schema_version.create(connection, checkfirst=True)
         found = connection.execute(select(schema_version.c.version)).scalar()
         if found is None:
+            metadata.create_all(connection)
             connection.execute(insert(schema_version).values(version=SCHEMA_VERSION))
-        elif found > SCHEMA_VERSION:
+        elif found != SCHEMA_VERSION:
+            cure = "the newer gym-rollcall" if found > SCHEMA_VERSION else "the older gym-rollcall"
             raise DatabaseError(
                 f"database {url!r} has schema version {found}, this program knows {SCHEMA_VERSION}; "
-                "use the newer gym-rollcall or another database"
+                f"use {cure}, or another database"
             )
 
 

@@ -4,13 +4,15 @@ An unattributed failure withholds the benchmarks whose servers can reach the cal
 config, until a later session has run without one or a person has accepted it.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, func, not_, select
+from sqlalchemy import JSON, Connection, func, not_, select
 
 from ..contract.policy import Policy
 from .counting import Benchmark, has_ended
+from .placing import misplaced
 from .schema import dispatches, rollouts, runs, sessions, tags, topology, watched
 
 STALLED_S = 600.0
@@ -29,8 +31,17 @@ def doubts_about(
     reach = _reachable(connection) if unowned else {}
     unread = select(dispatches.c.benchmark, func.count()).where(*_current(run), dispatches.c.not_inspected)
     found_unread = {name: [f"{count} answers not inspected"] for name, count in _counts(connection, unread)}
+    wrong_file = {
+        name: [f"{count} rows of the results lie in the failures file: rollcall divert"]
+        for name, count in misplaced(connection, run).items()
+    }
     return {
-        each.name: [*general, *_unowned_at(each, unowned, reach), *found_unread.get(each.name, [])]
+        each.name: [
+            *general,
+            *_unowned_at(each, unowned, reach),
+            *found_unread.get(each.name, []),
+            *wrong_file.get(each.name, []),
+        ]
         for each in benchmarks
     }
 
@@ -123,7 +134,31 @@ def warnings_about(connection: Connection, run: str, benchmarks: Sequence[Benchm
     ):
         asked = select(dispatches.c.benchmark, func.count()).where(*_current(run), column)
         found += [f"{name}: {count} rollouts {text}" for name, count in _counts(connection, asked)]
-    return found
+    return [*_tools_alone(connection, run), *found, *_pardoned(connection, run)]
+
+
+def _tools_alone(connection: Connection, run: str) -> list[str]:
+    """Many benchmarks show a tool's error to the model on purpose; so this is said first, with its cure."""
+    last = select(rollouts.c.dispatch).where(rollouts.c.run == run, rollouts.c.state == "failed")
+    alone = (dispatches.c.run == run, dispatches.c.dispatch.in_(last), dispatches.c.tools_alone)
+    asked = select(dispatches.c.benchmark, func.count()).where(*alone)
+    return [
+        f"{name}: {count} rollouts failed for error statuses of tools alone (tool_errors: failure). Where the model is "
+        "meant to see these, put them back without a new model call: "
+        "rollcall divert --reapply --tool-errors model_visible_4xx --output RESULTS"
+        for name, count in _counts(connection, asked)
+    ]
+
+
+def _pardoned(connection: Connection, run: str) -> list[str]:
+    """Calls that did not end well and are no failure, by the rule that says so."""
+    asked = select(dispatches.c.benchmark, dispatches.c.pardoned).where(
+        *_current(run), dispatches.c.pardoned.is_not(None), dispatches.c.pardoned != JSON.NULL
+    )
+    calls: Counter[tuple[str, str]] = Counter()
+    for name, pardoned in connection.execute(asked):
+        calls.update({(name, rule): count for rule, count in (pardoned or {}).items()})
+    return [f"{name}: {count} failed calls are no failure by {rule}" for (name, rule), count in sorted(calls.items())]
 
 
 def _current(run: str) -> tuple[Any, ...]:

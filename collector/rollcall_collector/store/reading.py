@@ -7,8 +7,18 @@ from sqlalchemy import Connection, Engine, func, select
 
 from ..contract.gate import Counts, exit_status
 from ..contract.policy import Policy
-from .counting import Benchmark, counted_benchmarks, current_rollouts, has_ended, with_reasons
+from .counting import (
+    Benchmark,
+    counted_benchmarks,
+    current_rollouts,
+    has_ended,
+    left_out,
+    tolerances,
+    with_reasons,
+)
 from .doubts import doubts_about, servers_watched, stalled, unattributed, warnings_about
+from .judging import policy_of_run
+from .placing import moves
 from .schema import dispatches, runs, sessions, tags
 
 _ROLLOUT = ("benchmark", "task_index", "rollout_index", "stage_index", "attempt", "state", "dispatch")
@@ -57,8 +67,19 @@ class Reader:
         """Which benchmarks' metrics are released; only those sent to `server` where one is named."""
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
-            benchmarks, doubts = _benchmarks(connection, name, now, self._policy, server)
-            return _gate(name, benchmarks, doubts)
+            policy = policy_of_run(connection, name, self._policy)
+            benchmarks, doubts = _benchmarks(connection, name, now, policy, server)
+            return _gate(name, benchmarks, doubts) | {"left_out": left_out(connection, name, benchmarks)}
+
+    def resolve(self, run: str) -> str:
+        """The run's id, of the newest where `latest` is asked for. Raises UnknownRunError."""
+        with self._engine.connect() as connection:
+            return _resolve(connection, run)
+
+    def moves(self, run: str) -> dict[str, Any]:
+        """Which rows of a run lie in the wrong file. Raises UnknownRunError."""
+        with self._engine.connect() as connection:
+            return moves(connection, _resolve(connection, run))
 
     def rollouts(
         self, run: str, state: str | None, benchmark: str | None, limit: int, after: int, now: float
@@ -67,7 +88,8 @@ class Reader:
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
             current = current_rollouts(name, now).subquery()
-            asked = select(current, dispatches.c.root_cause).outerjoin_from(
+            columns = (dispatches.c.root_cause, dispatches.c.failure_class, dispatches.c.terminal)
+            asked = select(current, *columns).outerjoin_from(
                 current, dispatches, dispatches.c.dispatch == current.c.dispatch
             )
             if state:
@@ -83,7 +105,8 @@ class Reader:
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
             current = current_rollouts(name, now).subquery()
-            asked = select(current, dispatches.c.root_cause).outerjoin_from(
+            columns = (dispatches.c.root_cause, dispatches.c.failure_class, dispatches.c.terminal)
+            asked = select(current, *columns).outerjoin_from(
                 current, dispatches, dispatches.c.dispatch == current.c.dispatch
             )
             asked = asked.where(current.c.rollout == rollout)
@@ -119,21 +142,23 @@ def _benchmarks(
     """The benchmarks with their reasons, and the reasons that are no counts."""
     counted = counted_benchmarks(connection, run, now, server)
     doubts = doubts_about(connection, run, counted, policy)
-    return with_reasons(counted, doubts), sorted({doubt for each in doubts.values() for doubt in each})
+    allowed = tolerances(connection, run, counted, policy.max_failure_rate)
+    return with_reasons(counted, doubts, allowed), sorted({doubt for each in doubts.values() for doubt in each})
 
 
 def _gate(run: str, benchmarks: list[Benchmark], doubts: list[str]) -> dict[str, Any]:
     released = [(benchmark.counts, not benchmark.reason) for benchmark in benchmarks]
     return {
         "run": run,
-        "complete": bool(benchmarks) and all(ok for _, ok in released),
+        "complete": bool(benchmarks) and all(ok and counts.complete for counts, ok in released),
         "exit_status": int(exit_status(released)),
         "reasons": doubts,
         "benchmarks": [benchmark.as_dict() for benchmark in benchmarks],
     }
 
 
-def _status(connection: Connection, run: str, now: float, policy: Policy) -> dict[str, Any]:
+def _status(connection: Connection, run: str, now: float, default: Policy) -> dict[str, Any]:
+    policy = policy_of_run(connection, run, default)
     benchmarks, doubts = _benchmarks(connection, run, now, policy)
     last = connection.execute(
         select(sessions, has_ended(now).label("has_ended"))
@@ -163,7 +188,10 @@ def _status(connection: Connection, run: str, now: float, policy: Policy) -> dic
 
 
 def _rollout(row: Any) -> dict[str, Any]:
-    return {"id": row.rollout, **{name: getattr(row, name) for name in _ROLLOUT}, "root_cause": row.root_cause}
+    return {"id": row.rollout, **{name: getattr(row, name) for name in _ROLLOUT}, "root_cause": row.root_cause} | {
+        "class": row.failure_class,
+        "terminal": bool(row.terminal),
+    }
 
 
 def _dispatches(connection: Connection, run: str, benchmark: str, rollout: str) -> list[dict[str, Any]]:

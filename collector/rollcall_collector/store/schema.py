@@ -2,7 +2,7 @@
 
 from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 metadata = MetaData()
 
@@ -19,6 +19,7 @@ runs = Table(
     Column("asked_at", Float),  # when a dispatcher last asked for metrics
     Column("accepted_at", Float),  # unattributed failures up to then were accepted
     Column("accepted_reason", Text),
+    Column("policy", JSON),  # the one it was judged again under; null: the collector's
 )
 
 sessions = Table(
@@ -35,6 +36,8 @@ sessions = Table(
     Column("started_at", Float, nullable=False),
     Column("heartbeat_at", Float, nullable=False),
     Column("ended_at", Float),
+    Column("counted_as_zero", JSON),  # what Gym counts as zero: {"classes": [...], "missing": bool}
+    Column("reverifies", String),  # the run whose rows a `gym eval reverify` judges again
     Index("sessions_run", "run", "started_at"),
     Index("sessions_launch", "launch"),
 )
@@ -78,6 +81,13 @@ dispatches = Table(
     Column("begun", JSON, nullable=False),
     Column("ended", JSON),
     Column("root_cause", JSON),
+    Column("failure_class", String),
+    Column("terminal", Boolean, nullable=False, default=False),
+    Column("tools_alone", Boolean, nullable=False, default=False),
+    Column("pardoned", JSON),  # calls that failed and are no failure, by rule
+    Column("response", JSON),  # that of the /verify request, where verification failed
+    Column("placed", String),  # the file that holds its row: results, failures, or nowhere
+    Column("healed_by", String),  # the session in which it was verified again with success
     Column("row", JSON),
     Index("dispatches_rollout", "run", "benchmark", "rollout"),
 )
@@ -92,6 +102,7 @@ tags = Table(
     Column("server", String, nullable=False),
     Column("call", String, nullable=False),
     Column("recovered_at", Float),  # when its call was repeated with success
+    Column("outlived_at", Float),  # when its server gave a good answer to another call of the dispatch
     Column("ended_at", Float, nullable=False),
     Column("tag", JSON, nullable=False),
     Index("tags_dispatch", "dispatch"),

@@ -1,29 +1,32 @@
 """The jobs that change the store; each takes a connection inside a transaction."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, Connection, and_, select, update
+from sqlalchemy import Connection, case, func, select, update
 from sqlalchemy.dialects.sqlite import insert
 
 from ..contract.exchange import (
+    Answered,
     CarrierShared,
     DispatchAbandoned,
     DispatchBegun,
     DispatchEnded,
     Event,
     Id,
+    NotInspected,
+    Outlived,
     Recovered,
     Tag,
     Topology,
+    Verified,
     Watched,
 )
 from ..contract.identity import rollout_id
-from ..contract.policy import PerAgent, Policy
-from ..contract.row import failure_row, root_cause_of
-from ..contract.verdict import judge, recovered_in_time
+from ..contract.policy import PerServer, Policy
+from .judging import policy_of, rejudge, settle
 from .schema import dispatches, rollouts, runs, senders, sessions, tags, topology, watched
 
 Index = Annotated[int, Field(ge=0)]
@@ -42,6 +45,18 @@ class SessionConflictError(Exception):
     """A session that belongs to another run."""
 
 
+class InputsChangedError(Exception):
+    """The materialized inputs of a run are not those that it began with; the text has both digests."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountedAsZero:
+    """What the user counts as zero by Gym's options (nemo_gym 0.6 and later): failure classes, and missing rollouts."""
+
+    classes: tuple[str, ...] = ()
+    missing: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """One dispatcher process of a run."""
@@ -55,6 +70,8 @@ class Session:
     host: str | None = None
     pid: int | None = None
     attached: bool = True
+    counted_as_zero: CountedAsZero | None = None
+    reverifies: Id | None = None
 
 
 def put_session(connection: Connection, session: Session, now: float) -> None:
@@ -90,7 +107,11 @@ def heartbeat(connection: Connection, session: str, ended: bool, now: float) -> 
 def put_expected(
     connection: Connection, run: str, source: str, digest: str, expected: Iterable[Expected], now: float
 ) -> int:
-    """Register the rollouts of the materialized inputs; those known already keep their state. Returns how many."""
+    """Register the rollouts of the materialized inputs; those known already keep their state. Returns how many.
+
+    Raises InputsChangedError where the run began with other inputs.
+    """
+    _same_inputs(connection, run, digest)
     rows = [_expected_row(run, item) for item in expected]
     if rows:
         connection.execute(insert(rollouts).on_conflict_do_nothing(), rows)
@@ -101,6 +122,15 @@ def put_expected(
         .on_conflict_do_update(index_elements=["run"], set_=changes)
     )
     return len(rows)
+
+
+def _same_inputs(connection: Connection, run: str, digest: str) -> None:
+    known = connection.execute(select(runs.c.expected_digest).where(runs.c.run == run)).scalar()
+    if known is not None and known != digest:
+        raise InputsChangedError(
+            f"the materialized inputs of run {run} have changed: it began with {known}, this session has {digest}; "
+            "put the old file back, or start afresh without --resume"
+        )
 
 
 def _expected_row(run: str, item: Expected) -> dict[str, Any]:
@@ -159,6 +189,15 @@ def _apply(connection: Connection, event: Event, policy: Policy) -> None:
             _add_tag(connection, event, policy)
         case Recovered():
             _heal(connection, event, policy)
+        case Outlived():
+            _outlive(connection, event, policy)
+        case Verified():
+            _keep_response(connection, event, policy)
+        case NotInspected():
+            _note_unread(connection, event)
+        case Answered():
+            placed = {"placed": PLACES[event.state]}
+            connection.execute(update(dispatches).where(dispatches.c.dispatch == event.dispatch).values(placed))
         case DispatchBegun():
             _begin(connection, event)
         case DispatchEnded():
@@ -170,11 +209,17 @@ def _apply(connection: Connection, event: Event, policy: Policy) -> None:
         case Topology():
             _relate(connection, event)
         case DispatchAbandoned():
-            _settle(connection, event.dispatch, "missing", {"state": "abandoned", "ended_at": event.ended_at})
+            settle(connection, event.dispatch, "missing", {"state": "abandoned", "ended_at": event.ended_at})
+
+
+PLACES = {"succeeded": "results", "failed": "failures", "omitted": "nowhere"}
+"""Which file gets the row of a dispatch whose outermost `/run` was answered in accordance with a state."""
 
 
 def _begin(connection: Connection, event: DispatchBegun) -> None:
     event = _named_as_expected(connection, event)
+    if "_ng_attempt_index" not in event.identity and event.attempt == 0:
+        event = replace(event, attempt=_attempts(connection, event))
     row = {
         "dispatch": event.dispatch,
         "run": event.run,
@@ -218,6 +263,13 @@ def _named_as_expected(connection: Connection, event: DispatchBegun) -> Dispatch
     return replace(event, benchmark=names[0].benchmark, agent=names[0].agent)
 
 
+def _attempts(connection: Connection, event: DispatchBegun) -> int:
+    """How many rows of a rollout the failures file holds: nemo_gym 0.4 counts them too, and stamps no number."""
+    same = (dispatches.c.run == event.run, dispatches.c.benchmark == event.benchmark)
+    rows = (dispatches.c.rollout == event.rollout, dispatches.c.placed == "failures")
+    return int(connection.execute(select(func.count()).select_from(dispatches).where(*same, *rows)).scalar_one())
+
+
 def _know_session(connection: Connection, event: DispatchBegun) -> None:
     """A session that could not be put (the collector was away) is known from its first dispatch."""
     connection.execute(insert(runs).values(run=event.run, created_at=event.started_at).on_conflict_do_nothing())
@@ -233,14 +285,22 @@ def _end(connection: Connection, event: DispatchEnded, policy: Policy) -> None:
         "masked": event.masked,
         "unscored": event.unscored,
         "empty_output": event.empty_output,
-        "not_inspected": event.not_inspected,
+        "not_inspected": dispatches.c.not_inspected | event.not_inspected,
         "model_calls": event.model_calls,
     }
     connection.execute(update(dispatches).where(dispatches.c.dispatch == event.dispatch).values(changes))
-    _rejudge(connection, event.dispatch, policy)
-    if event.model_calls and policy.no_model_call != PerAgent():
+    rejudge(connection, event.dispatch, policy)
+    _place(connection, event.dispatch)
+    if event.model_calls and policy_of(connection, event.dispatch, policy).no_model_call != PerServer("warn"):
         for other in _without_model_call(connection, event.dispatch):
-            _rejudge(connection, other, policy)
+            rejudge(connection, other, policy)
+
+
+def _place(connection: Connection, dispatch: str) -> None:
+    """The proxy answers by this ruling, and Gym puts the row where it says."""
+    told = case(PLACES, value=dispatches.c.state)
+    fresh = (dispatches.c.dispatch == dispatch, dispatches.c.placed.is_(None))
+    connection.execute(update(dispatches).where(*fresh).values(placed=told))
 
 
 def _without_model_call(connection: Connection, dispatch: str) -> list[str]:
@@ -257,7 +317,7 @@ def _disown(connection: Connection, event: CarrierShared, policy: Policy) -> Non
         bound = (tags.c.dispatch == dispatch, tags.c.carrier == event.carrier)
         freed = update(tags).where(*bound).values(dispatch=None, claimed=None)
         if connection.execute(freed).rowcount:
-            _rejudge(connection, dispatch, policy)
+            rejudge(connection, dispatch, policy)
 
 
 def _watch(connection: Connection, event: Watched) -> None:
@@ -286,61 +346,42 @@ def _add_tag(connection: Connection, tag: Tag, policy: Policy) -> None:
     }
     connection.execute(insert(tags).values(row).on_conflict_do_nothing())
     if tag.dispatch and state in ("succeeded", "failed", "omitted"):
-        _rejudge(connection, tag.dispatch, policy)  # a late tag: it ended in time and was only delivered late
+        rejudge(connection, tag.dispatch, policy)  # a late tag: it ended in time and was only delivered late
 
 
 def _heal(connection: Connection, event: Recovered, policy: Policy) -> None:
     healed = (tags.c.dispatch == event.dispatch, tags.c.call == event.call)
     connection.execute(update(tags).where(*healed).values(recovered_at=event.ended_at))
     if _state_of(connection, event.dispatch) == "failed":
-        _rejudge(connection, event.dispatch, policy)
+        rejudge(connection, event.dispatch, policy)
+
+
+def _outlive(connection: Connection, event: Outlived, policy: Policy) -> None:
+    calls = (tags.c.dispatch == event.dispatch, tags.c.call.in_(event.calls), tags.c.outlived_at.is_(None))
+    connection.execute(update(tags).where(*calls).values(outlived_at=event.ended_at))
+    if _state_of(connection, event.dispatch) == "failed":
+        rejudge(connection, event.dispatch, policy)
+
+
+def _keep_response(connection: Connection, event: Verified, policy: Policy) -> None:
+    kept = update(dispatches).where(dispatches.c.dispatch == event.dispatch).values(response=event.response)
+    connection.execute(kept)
+    if _state_of(connection, event.dispatch) == "failed":
+        rejudge(connection, event.dispatch, policy)
+
+
+def _note_unread(connection: Connection, event: NotInspected) -> None:
+    """One that came after the outermost answer began decides nothing."""
+    ended = connection.execute(select(dispatches.c.ended).where(dispatches.c.dispatch == event.dispatch)).scalar()
+    if ended is None or event.ended_at <= ended["answer_began_at"]:
+        noted = update(dispatches).where(dispatches.c.dispatch == event.dispatch).values(not_inspected=True)
+        connection.execute(noted)
 
 
 def _state_of(connection: Connection, dispatch: str | None) -> str | None:
     if dispatch is None:
         return None
     return connection.execute(select(dispatches.c.state).where(dispatches.c.dispatch == dispatch)).scalar()
-
-
-def _rejudge(connection: Connection, dispatch: str, policy: Policy) -> None:
-    found = connection.execute(
-        select(dispatches.c.begun, dispatches.c.ended).where(dispatches.c.dispatch == dispatch)
-    ).first()
-    if found is None or found.ended is None:
-        return
-    begun, ended = DispatchBegun(**found.begun), DispatchEnded(**found.ended)
-    kept = connection.execute(
-        select(tags.c.tag, tags.c.call, tags.c.recovered_at).where(tags.c.dispatch == dispatch)
-    ).all()
-    swallowed = policy.swallowed(ended, begun.agent, lambda: _others_made_calls(connection, begun))
-    healed = {row.call: row.recovered_at for row in kept if row.recovered_at is not None}
-    verdict = judge(ended, (Tag(**row.tag) for row in kept), recovered_in_time(healed, ended), swallowed)
-    row = failure_row(begun, ended, verdict, policy.as_dict()) if verdict.state == "failed" else None
-    cause = root_cause_of(begun, verdict)
-    _settle(connection, dispatch, verdict.state, {"state": verdict.state, "root_cause": cause, "row": row})
-
-
-def _others_made_calls(connection: Connection, begun: DispatchBegun) -> bool:
-    """Whether another dispatch of the benchmark made a model call."""
-    same = (dispatches.c.run == begun.run, dispatches.c.benchmark == begun.benchmark)
-    made = select(dispatches.c.dispatch).where(*same, dispatches.c.model_calls > 0).limit(1)
-    return connection.execute(made).first() is not None
-
-
-def _settle(connection: Connection, dispatch: str, rollout_state: str, changes: Mapping[str, Any]) -> None:
-    """Give a dispatch its end, and its rollout too where no later dispatch has replaced it."""
-    changed = update(dispatches).where(dispatches.c.dispatch == dispatch).values(dict(changes))
-    owner = connection.execute(
-        changed.returning(dispatches.c.run, dispatches.c.benchmark, dispatches.c.rollout)
-    ).first()
-    if owner is not None:
-        current = rollouts.c.dispatch == dispatch
-        connection.execute(update(rollouts).where(_is(owner), current).values(state=rollout_state))
-
-
-def _is(owner: Any) -> ColumnElement[bool]:
-    same = (rollouts.c.run == owner.run, rollouts.c.benchmark == owner.benchmark, rollouts.c.rollout == owner.rollout)
-    return and_(*same)
 
 
 def _ruling(connection: Connection, dispatch: str) -> Ruling | None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 import pytest
-from collector_events import T0, begun, ended, run_tag, tag
+from collector_events import T0, begun, ended, judged, run_tag, tag
 from hypothesis import given
 from hypothesis import strategies as st
 from rollcall_collector.contract.answer import read_run_answer
@@ -12,7 +12,6 @@ from rollcall_collector.contract.exchange import DispatchEnded, Tag
 from rollcall_collector.contract.identity import identify
 from rollcall_collector.contract.policy import Policy
 from rollcall_collector.contract.row import failure_row, identity_keys
-from rollcall_collector.contract.verdict import judge
 
 Json = dict[str, Any]
 SWALLOWED: Json = {"reward": 0.0, "response": {"id": "resp_1"}, "turns": 3}
@@ -20,7 +19,7 @@ SWALLOWED: Json = {"reward": 0.0, "response": {"id": "resp_1"}, "turns": 3}
 
 def row_of(last: DispatchEnded, *tags: Tag, **fields: Any) -> Json:
     """The row that a dispatch with these tags leaves behind."""
-    return failure_row(begun(**fields), last, judge(last, tags, set()), Policy().as_dict())
+    return failure_row(begun(**fields), last, judged(last, tags), Policy().as_dict())
 
 
 def test_a_swallowed_failure_has_gyms_keys_and_the_inner_cause() -> None:

@@ -4,24 +4,24 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
-from collector_events import ANSWERED, T0, ended, run_tag, tag
+from collector_events import ANSWERED, T0, ended, judged, run_tag, tag
 from hypothesis import given
 from hypothesis import strategies as st
 from rollcall_collector.contract.exchange import Tag, What
-from rollcall_collector.contract.verdict import judge, root_cause
+from rollcall_collector.contract.verdict import root_cause
 
 FAILURES = [what for what in get_args(What) if what != "cancelled"]
 
 
 def test_a_result_without_any_tag_has_succeeded() -> None:
     """The clean dispatch."""
-    assert judge(ended(), [], frozenset()).state == "succeeded"
+    assert judged(ended(), []).state == "succeeded"
 
 
 @pytest.mark.parametrize("what", FAILURES)
 def test_a_call_that_stands_failed_fails_its_dispatch(what: What) -> None:
     """Whatever went wrong, and although the agent reported a result: it swallowed the failure."""
-    verdict = judge(ended(), [tag(what=what)], frozenset())
+    verdict = judged(ended(), [tag(what=what)])
     assert (verdict.state, verdict.failure_class) == ("failed", "agent_run_error")
     assert (verdict.failure_type, verdict.by_agent) == ("inner_call_failed", False)
 
@@ -29,13 +29,13 @@ def test_a_call_that_stands_failed_fails_its_dispatch(what: What) -> None:
 @pytest.mark.parametrize("what", FAILURES)
 def test_a_call_that_was_repeated_with_success_decides_nothing(what: What) -> None:
     """Its tags stay on record only."""
-    assert judge(ended(), [tag(what=what)], {"c-x-1"}).state == "succeeded"
+    assert judged(ended(), [tag(what=what)], {"c-x-1"}).state == "succeeded"
 
 
 @pytest.mark.parametrize("healed", [set(), {"c-x-1"}])
 def test_an_exchange_that_its_caller_cancelled_is_no_failure(healed: set[str]) -> None:
     """It is recorded and never fails a dispatch by itself."""
-    assert judge(ended(), [tag(what="cancelled")], healed).state == "succeeded"
+    assert judged(ended(), [tag(what="cancelled")], healed).state == "succeeded"
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,12 @@ def test_an_exchange_that_its_caller_cancelled_is_no_failure(healed: set[str]) -
 )
 def test_an_exchange_counts_if_it_ended_before_the_answer_began(ended_at: float, state: str) -> None:
     """Clean-up that fails afterwards decides nothing."""
-    assert judge(ended(), [tag(ended_at=ended_at)], frozenset()).state == state
+    assert judged(ended(), [tag(ended_at=ended_at)]).state == state
 
 
 def test_a_healed_call_leaves_another_failed_call_to_count() -> None:
     """One success heals one call, and only the other one is named."""
-    verdict = judge(ended(), [tag(), tag(exchange="x-2")], {"c-x-1"})
+    verdict = judged(ended(), [tag(), tag(exchange="x-2")], {"c-x-1"})
     assert (verdict.state, [kept.exchange for kept in verdict.tags]) == ("failed", ["x-2"])
 
 
@@ -59,32 +59,32 @@ def test_a_healed_call_leaves_another_failed_call_to_count() -> None:
 )
 def test_a_run_without_a_usable_answer_is_a_failed_request(status: int | None, failure_class: str) -> None:
     """Statuses that say only that nothing ran are kept apart from an agent's own error."""
-    verdict = judge(ended(ending="bad", status=status), [run_tag(status=status)], frozenset())
+    verdict = judged(ended(ending="bad", status=status), [run_tag(status=status)])
     assert (verdict.state, verdict.failure_class) == ("failed", failure_class)
 
 
 @pytest.mark.parametrize("what", ["http_status", "invalid_result", "timeout"])
 def test_the_outermost_run_counts_although_it_ended_after_its_answer_began(what: What) -> None:
     """And its own trouble is the type of the failure."""
-    verdict = judge(ended(ending="bad"), [run_tag(what=what)], frozenset())
+    verdict = judged(ended(ending="bad"), [run_tag(what=what)])
     assert (verdict.state, verdict.failure_type) == ("failed", what)
 
 
 def test_a_bad_run_whose_tag_is_not_there_has_failed_all_the_same() -> None:
     """The ending speaks by itself."""
-    verdict = judge(ended(ending="bad", status=500), [], frozenset())
+    verdict = judged(ended(ending="bad", status=500), [])
     assert (verdict.state, verdict.root_cause) == ("failed", None)
 
 
 def test_the_judges_model_call_makes_it_a_judge_failure() -> None:
     """So that Gym judges again without a new generation."""
-    verdict = judge(ended(), [tag(role="judge", depth=3), tag(exchange="x-2", role="verify", depth=1)], frozenset())
+    verdict = judged(ended(), [tag(role="judge", depth=3), tag(exchange="x-2", role="verify", depth=1)])
     assert (verdict.failure_class, verdict.kind) == ("judge_failed", "judge_failed")
 
 
 def test_a_judge_call_that_recovered_is_no_judge_failure() -> None:
     """The class follows the root cause, not the presence of a judge."""
-    verdict = judge(ended(), [tag(role="judge", depth=3), tag(exchange="x-2")], {"c-x-1"})
+    verdict = judged(ended(), [tag(role="judge", depth=3), tag(exchange="x-2")], {"c-x-1"})
     assert verdict.failure_class == "agent_run_error"
 
 
@@ -100,12 +100,12 @@ def test_a_judge_call_that_recovered_is_no_judge_failure() -> None:
 )
 def test_a_failure_has_one_of_gyms_shared_kinds(fields: dict[str, Any], kind: str) -> None:
     """Transport first, then who failed."""
-    assert judge(ended(), [tag(**fields)], frozenset()).kind == kind
+    assert judged(ended(), [tag(**fields)]).kind == kind
 
 
 def test_no_persist_is_omitted_whatever_else_happened() -> None:
     """No row and no attempt used up, failed calls or not."""
-    assert judge(ended(ending="no_persist"), [tag()], frozenset()).state == "omitted"
+    assert judged(ended(ending="no_persist"), [tag()]).state == "omitted"
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_no_persist_is_omitted_whatever_else_happened() -> None:
 )
 def test_a_declared_failure_keeps_the_class_that_the_agent_wrote(answer: dict[str, Any], failure_class: str) -> None:
     """The inner call that failed is still named as the cause."""
-    verdict = judge(ended(ending="marker", answer=answer), [tag()], frozenset())
+    verdict = judged(ended(ending="marker", answer=answer), [tag()])
     assert (verdict.state, verdict.failure_class, verdict.by_agent) == ("failed", failure_class, True)
     assert verdict.root_cause == tag()
 
@@ -156,7 +156,7 @@ def test_a_dispatch_fails_by_exactly_the_tags_that_count(tags: list[Tag], healed
     """Not cancelled, not healed, ended in time: any such tag, and nothing else, fails a result."""
     counting = [kept for kept in tags if kept.what != "cancelled" and kept.call not in healed]
     counting = [kept for kept in counting if kept.ended_at <= ANSWERED]
-    verdict = judge(ended(), tags, healed)
+    verdict = judged(ended(), tags, healed)
     assert verdict.state == ("failed" if counting else "succeeded")
     assert list(verdict.tags) == counting
     assert verdict.root_cause is None or verdict.root_cause in counting
@@ -166,4 +166,4 @@ def test_a_dispatch_fails_by_exactly_the_tags_that_count(tags: list[Tag], healed
 def test_tags_that_do_not_count_change_no_verdict(tags: list[Tag]) -> None:
     """The same verdict with cancelled and late exchanges mixed in."""
     noise = [replace(kept, exchange=f"{kept.exchange}-late", ended_at=ANSWERED + 5) for kept in tags]
-    assert judge(ended(), [*noise, *tags, tag(what="cancelled")], set()) == judge(ended(), tags, set())
+    assert judged(ended(), [*noise, *tags, tag(what="cancelled")], set()) == judged(ended(), tags, set())
