@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 from rollcall_collector.contract.calls import CallKey
+from rollcall_collector.contract.context_limit import refused_for_length
 from rollcall_collector.contract.excerpt import excerpt
 from rollcall_collector.contract.exchange import Role, Tag, What
 
@@ -60,6 +61,7 @@ class Exchange:
 
     def tag(self, call: str, bad: "Bad") -> Tag:
         """The record of how it ended."""
+        body = beginning(bytes(bad.body), bad.coding)
         return Tag(
             exchange=self.id,
             call=call,
@@ -78,7 +80,8 @@ class Exchange:
             dispatch=self.dispatch,
             status=bad.status,
             message=bad.message,
-            excerpt=excerpt(beginning(bytes(bad.body), bad.coding)),
+            excerpt=excerpt(body),
+            too_long=bad.status is not None and refused_for_length(bad.status, body.decode("utf-8", "replace")),
         )
 
 

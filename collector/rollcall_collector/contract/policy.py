@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from .context_limit import refused_for_length
 from .exchange import DispatchEnded, Tag
 from .rules import Rule, Rules
 
@@ -132,8 +131,7 @@ def _unknown_route(policy: Policy, tag: Tag) -> bool:
 def _context_limit(policy: Policy, tag: Tag) -> bool:
     """A model call refused for its length is the model's own outcome where the agent goes on."""
     asked = tag.what == "http_status" and tag.role in ("model", "judge", "provider")
-    refused = asked and refused_for_length(tag.status or 0, tag.excerpt)
-    return refused and policy.context_limit.of(tag.server) == "on"
+    return asked and tag.too_long and policy.context_limit.of(tag.server) == "on"
 
 
 def _optional_stream(policy: Policy, tag: Tag) -> bool:

@@ -11,7 +11,7 @@ from rollcall_collector.contract.rules import load_rules
 
 TOOL = {"kind": "resources", "role": "tool", "server": "weather", "path": "/get_weather"}
 PROBE = {"kind": "model", "role": "other", "path": "/v1/models", "method": "GET"}
-TOO_LONG = {"status": 400, "excerpt": "This model's maximum context length is 32768 tokens."}
+TOO_LONG = {"status": 400, "too_long": True}
 
 
 @pytest.mark.parametrize("status", [200, 204, 303, 399])
@@ -43,7 +43,7 @@ def test_every_other_status_did_not(status: int) -> None:
         (TOO_LONG | {"role": "judge"}, {}, "context_limit"),
         (TOO_LONG, {"context_limit": "off"}, None),
         (TOO_LONG, {"context_limit": "off,policy_model=on"}, "context_limit"),
-        (TOO_LONG | {"status": 429}, {}, None),
+        ({"status": 400, "excerpt": "maximum context length is 32768"}, {}, None),
         (TOO_LONG | TOOL, {}, None),
         (TOOL | {"status": 422}, {}, None),
         (TOOL | {"status": 422}, {"tool_errors": "model_visible_4xx"}, "tool_errors"),
