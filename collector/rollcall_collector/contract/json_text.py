@@ -16,7 +16,8 @@ State = Literal["whole", "cut", "empty", "not_json"]
 
 _LITERALS = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
 _NUMBER_TAIL = re.compile(r"\.|(?:\.[0-9]+)?[eE][+-]?")
-_ESCAPE_TAIL = re.compile(r"\\?u?[0-9a-fA-F]{0,3}")
+# json calls an escape invalid also where the text ends right behind its four digits (CPython 3.11 to 3.13).
+_ESCAPE_TAIL = re.compile(r"\\?u?[0-9a-fA-F]{0,4}")
 
 # A whole number of more than 4,300 digits is an error to int() and not to float() (Python 3.11).
 _LENIENT = json.JSONDecoder(strict=False, parse_int=float)

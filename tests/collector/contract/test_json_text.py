@@ -30,6 +30,7 @@ def test_every_cut_of_a_text_is_cut_or_empty(value: Any, data: st.DataObject) ->
         '"ab',
         '"a\\',
         '"\\u12',
+        '"\\u001f',
         '["\\ud83d\\u',
         "tru",
         "[nul",
