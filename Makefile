@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 GYM_VERSIONS := 0.4.0 0.5.1 0.6.0 0.7.0
 FITS := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: setup demo demo-gym test lint format clean
+.PHONY: setup demo demo-gym test bench lint format clean
 .DEFAULT_GOAL := setup
 
 setup: $(READY)
@@ -37,6 +37,10 @@ test: setup
 	done
 	MAKEFLAGS= MAKELEVEL= $(BIN)/python -m pytest -ra
 
+# The data path beside other proxies: about ten minutes, docs/performance.md. BENCH takes flags, such as --only latency.
+bench: setup
+	$(BIN)/python -m bench $(BENCH)
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -47,5 +51,5 @@ format: setup
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .demo .gym dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .demo .gym .bench dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

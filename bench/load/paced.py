@@ -1,0 +1,51 @@
+"""A steady rate against several targets in turn, so that what disturbs one disturbs all.
+
+Open loop: a request is sent when its time has come, whether earlier ones have been answered or not.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .connection import Connection, connect
+
+
+@dataclass
+class Target:
+    """Where requests go, and what they took in seconds."""
+
+    name: str
+    url: str
+    requests: Iterator[bytes]
+    seconds: list[float] = field(default_factory=list)
+    errors: int = 0
+    _idle: list[Connection] = field(default_factory=list)
+
+    async def one(self) -> None:
+        """One exchange, on a connection that is idle or else new."""
+        connection = self._idle.pop() if self._idle else await connect(self.url)
+        try:
+            answer = await connection.send(next(self.requests))
+        except OSError:
+            self.errors += 1
+            return
+        self.errors += answer.status != 200
+        self.seconds.append(answer.seconds)
+        self._idle.append(connection)
+
+    def close(self) -> None:
+        """End the connections."""
+        for connection in self._idle:
+            connection.close()
+
+
+async def paced(targets: list[Target], rate: float, seconds: float) -> None:
+    """Send `rate` requests per second to each target for so long."""
+    loop = asyncio.get_running_loop()
+    begin, step = loop.time(), 1 / rate / len(targets)
+    async with asyncio.timeout(seconds + 30), asyncio.TaskGroup() as group:
+        for number in range(int(rate * seconds) * len(targets)):
+            await asyncio.sleep(max(0.0, begin + number * step - loop.time()))
+            group.create_task(targets[number % len(targets)].one(), name="paced")
+    for target in targets:
+        target.close()

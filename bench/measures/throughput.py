@@ -1,0 +1,137 @@
+"""Requests per second: one process beside its peers, two workers beside one, and a run whose calls fail beside one
+whose calls do not.
+
+Beside the rate stands the same per second of the proxy's own processor time. On a machine that does other work too
+the first says who got the processor, and the second what a request costs.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..load.requests import NO_OWNER, owners_file
+from ..load.wrk import Load, load
+from ..peers import Peer, Running, envoy, floor, haproxy, mitmproxy, nginx, rollcall
+from ..place import cores, load_cores
+from . import Plan, Round, Row, medians, ratio, ratios, said, started
+
+PEERS = (
+    Peer("nginx", nginx.proxy),
+    Peer("haproxy", haproxy.proxy),
+    Peer("envoy", envoy.proxy),
+    Peer("aiohttp", floor.proxy),
+    Peer("mitmproxy", mitmproxy.proxy),
+    Peer("rollcall", rollcall.proxy),
+)
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the compared: a proxy, and how it is loaded."""
+
+    name: str
+    running: Running
+    how: Load
+    cores: Sequence[int]
+
+
+def measure(plan: Plan) -> Iterator[Row]:
+    """One process, 1 KB POSTs, 32 connections."""
+    with ExitStack() as stack:
+        upstream = stack.enter_context(nginx.upstream())
+        sides = [Running("direct", upstream, None), *started(stack, PEERS, upstream)]
+        how = Load(seconds=plan.seconds)
+        rates, costs = alternated([Side(each.name, each, how, load_cores()) for each in sides], plan.rounds)
+        settled = _settled(sides)
+    floor_ratio, envoy_ratio = ratio(rates, "rollcall", "aiohttp"), ratio(rates, "rollcall", "envoy")
+    middle = medians(rates)
+    if middle["direct"] < 3 * middle["rollcall"]:
+        said(f"the load reaches just {middle['direct']:,.0f}/s: it holds Rollcall back")
+    beside = ", ".join(f"{name} {rate:,.0f}" for name, rate in middle.items() if name != "rollcall")
+    yield Row(
+        "requests per second, one process, 1 KB POST, 32 connections",
+        "1.6 times plain aiohttp; 0.5 times Envoy",
+        f"{middle['rollcall']:,.0f}/s: {', '.join(ratios(rates, 'rollcall'))}",
+        beside,
+        None if floor_ratio is None or envoy_ratio is None else floor_ratio >= 1.6 and envoy_ratio >= 0.5,
+        {"rates": rates, "per_cpu_second": costs, "settled": settled},
+    )
+    of_cpu = medians(costs)
+    yield Row(
+        "the same per second of the proxy's processor time",
+        "",
+        f"{of_cpu['rollcall']:,.0f}: {', '.join(ratios(costs, 'rollcall'))}",
+        ", ".join(f"{name} {cost:,.0f}" for name, cost in of_cpu.items() if name != "rollcall"),
+    )
+
+
+def measure_workers(plan: Plan) -> Iterator[Row]:
+    """Two workers on two cores beside one process on one, both with the load on all cores."""
+    what, reach = "requests per second with --workers 2 against one process", "1.8"
+    if not rollcall.knows_workers():
+        yield Row(what, reach, "not measured: `rollcall proxy` has no --workers")
+        return
+    with ExitStack() as stack:
+        upstream, how = stack.enter_context(nginx.upstream()), Load(seconds=plan.seconds)
+        one = stack.enter_context(rollcall.proxy(upstream))
+        two = stack.enter_context(rollcall.proxy(upstream, workers=2))
+        sides = [Side("one", one, how, load_cores()), Side("two", two, how, cores())]
+        rates, costs = alternated(sides, plan.rounds)
+        settled = _settled([one, two])
+    found, per_cpu = ratio(rates, "two", "one"), ratio(costs, "two", "one")
+    text = f"{medians(rates)['two']:,.0f}/s: {found:.2f}"
+    note = f"on {len(cores())} cores with the load; {2 * (per_cpu or 0):.2f} by processor time"
+    yield Row(what, reach, text, note, (found or 0) >= 1.8, {"rates": rates, "costs": costs, "settled": settled})
+
+
+def measure_tags(plan: Plan) -> Iterator[Row]:
+    """One process, none of whose calls fail, beside itself when a tenth of them do."""
+    with ExitStack() as stack:
+        upstream = stack.enter_context(nginx.upstream())
+        one = stack.enter_context(rollcall.proxy(upstream))
+        good, bad = Load(seconds=plan.seconds), Load(seconds=plan.seconds, failing=10)
+        sides = [Side("good", one, good, load_cores()), Side("a tenth fails", one, bad, load_cores())]
+        rates, costs = alternated(sides, plan.rounds)
+        settled = _settled([one])
+    found, per_cpu = ratio(rates, "a tenth fails", "good") or 0, ratio(costs, "a tenth fails", "good") or 0
+    yield Row(
+        "throughput lost when 10% of the calls fail and are tagged",
+        "under 5%",
+        f"{100 * (1 - found):.1f}%",
+        f"{100 * (1 - per_cpu):.1f}% by processor time",
+        found > 0.95,
+        {"rates": rates, "costs": costs, "settled": settled},
+    )
+
+
+def alternated(sides: Sequence[Side], rounds: int) -> tuple[list[Round], list[Round]]:
+    """Load each side in turn, `rounds` times: requests per second, and per second of processor time."""
+    nobody = owners_file([NO_OWNER])
+    rates: list[dict[str, float]] = []
+    costs: list[dict[str, float]] = []
+    for number in range(rounds):
+        rates.append({})
+        costs.append({})
+        for side in sides:
+            rate, cost = _one(side, side.running.owners_path or nobody)
+            rates[-1][side.name] = rate
+            if cost is not None:
+                costs[-1][side.name] = cost
+        said(f"round {number + 1}: " + ", ".join(f"{name} {rate:,.0f}/s" for name, rate in rates[-1].items()))
+    return [*rates], [*costs]
+
+
+def _one(side: Side, owners: Path) -> tuple[float, float | None]:
+    child = side.running.child
+    before = child.cpu() if child else 0.0
+    result = load(side.running.url, owners, side.how, side.cores)
+    side.running.answered += result.requests
+    time.sleep(0.05)  # what was in flight when wrk stopped ends before the next side begins
+    return result.rate, result.requests / (child.cpu() - before) if child else None
+
+
+def _settled(sides: Sequence[Running]) -> list[dict[str, int]]:
+    """End the rollouts that were open: every one of them must have come to an end."""
+    return [side.settle() for side in sides if isinstance(side, rollcall.Rollcall)]
