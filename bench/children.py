@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from .place import load_cores, scratch
+from .place import PROJECT, load_cores, scratch
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -97,6 +97,7 @@ def child(
             stdin=subprocess.PIPE,
             stdout=out,
             stderr=out,
+            cwd=PROJECT,
             env={**os.environ, **(env or {})},
             start_new_session=True,
         )

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..place import place_of
-from .connection import Connection, ask, connect
+from .connection import Answer, Connection, ask, connect
 
 _TOGETHER = 128
 _PATIENCE_S = 60.0
@@ -29,7 +29,7 @@ async def hold(url: str, upstream: str, requests: Iterable[bytes]) -> Outcome:
             opened = await asyncio.gather(*(connect(url) for _ in part))
             connections += opened
             answers += [one.send(request) for one, request in zip(opened, part, strict=True)]
-        held = await _all_held(upstream, len(waiting))
+        held = await _all_held(upstream, answers)
         await ask(upstream, _get("/release"))
         async with asyncio.timeout(_PATIENCE_S):
             done = await asyncio.gather(*answers, return_exceptions=True)
@@ -38,12 +38,12 @@ async def hold(url: str, upstream: str, requests: Iterable[bytes]) -> Outcome:
         _close(connections)
 
 
-async def _all_held(upstream: str, wanted: int) -> int:
-    """How many the upstream holds, once it holds all or time is up."""
+async def _all_held(upstream: str, answers: "list[asyncio.Future[Answer]]") -> int:
+    """How many the upstream holds, once it holds all that have no answer yet, or time is up."""
     held = 0
     for _ in range(int(_PATIENCE_S / 0.1)):
         held = await _held(upstream)
-        if held >= wanted:
+        if held + sum(answer.done() for answer in answers) >= len(answers):
             break
         await asyncio.sleep(0.1)
     return held

@@ -1,0 +1,53 @@
+"""The arithmetic of the table."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.load.wrk import parsed
+from bench.measures import Row, percentile, ratio
+from bench.table import BEGIN, END, Facts, written
+
+FACTS = Facts(("- a machine",))
+ROW = Row("requests per second", "0.5", "7,000/s", "nginx 9,000", True)
+
+
+def test_a_ratio_is_the_median_of_each_rounds_own() -> None:
+    calm, disturbed = {"a": 100.0, "b": 50.0}, {"a": 10.0, "b": 5.0}
+    assert ratio([calm, disturbed, disturbed, {"a": 1.0, "b": 9.0}, calm], "a", "b") == 2.0
+
+
+def test_a_peer_that_was_left_out_has_no_ratio() -> None:
+    assert ratio([{"a": 1.0}], "a", "b") is None
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1), st.integers(1, 100))
+def test_a_percentile_is_a_value_that_its_share_does_not_exceed(values: list[float], share: int) -> None:
+    found = percentile(values, share)
+    below = sum(value <= found for value in values)
+    assert found in values
+    assert 100 * below >= share * len(values)
+
+
+def test_the_99th_of_a_hundred_is_the_last_but_one() -> None:
+    assert percentile([float(number) for number in range(100)], 99) == 98.0
+
+
+def test_the_scripts_line_is_found_in_what_wrk_prints() -> None:
+    result = parsed("Running 2s test\nRequests/sec: 1.0\nbench 500 2000000 3 50\n")
+    assert result is not None
+    assert (result.rate, result.errors, result.refused) == (250.0, 3, 50)
+    assert parsed("unable to connect") is None
+
+
+def test_the_table_goes_between_its_markers_and_nothing_else_changes() -> None:
+    text = f"above\n{BEGIN}\nold\n{END}\nbelow\n"
+    new = written(text, [ROW], FACTS)
+    assert new.startswith(f"above\n{BEGIN}\n- a machine\n")
+    assert new.endswith(f"| requests per second | 0.5 | 7,000/s | nginx 9,000 | yes |\n{END}\nbelow\n")
+    assert written(new, [ROW], FACTS) == new
+
+
+def test_a_document_without_markers_is_refused() -> None:
+    with pytest.raises(ValueError, match="put them back"):
+        written(f"{BEGIN} but no end", [ROW], FACTS)
