@@ -1,0 +1,240 @@
+"""A caller's connection: requests are read off it one at a time, and answered in their order.
+
+What lies behind a request (the next one, or the bytes of a tunnel) is kept unread until the request is answered.
+While an answer is awaited reading goes on, since a connection that is not read does not show that its peer has left.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from math import inf
+from socket import SO_LINGER, SOL_SOCKET
+from struct import pack
+from typing import TYPE_CHECKING
+
+from .body import Reader, framing_of_request, reader
+from .exchange import Exchange
+from .head import FramingError, RequestHead, end_of_head, may_become_request, read_request
+from .limits import HIGH_WATER
+from .sending import Sending
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[Exchange], None]
+
+_REASONS = {400: b"Bad Request", 431: b"Request Header Fields Too Large", 503: b"Service Unavailable"}
+_RESET = pack("ii", 1, 0)
+
+
+class CallerConnection(Sending):
+    """One connection of a listener. `deadline`: when it is closed if nothing happens, infinite within an exchange."""
+
+    __slots__ = (
+        "_behind",
+        "_body",
+        "_engine",
+        "_exchange",
+        "_handler",
+        "_kept",
+        "_lingers",
+        "_paused",
+        "deadline",
+        "fd",
+    )
+
+    def __init__(self, engine: "Engine", handler: Handler) -> None:
+        super().__init__(engine.loop)
+        self._engine, self._handler = engine, handler
+        self._kept = b""
+        self._body: Reader | None = None
+        self._exchange: Exchange | None = None
+        self._behind = self._paused = self._lingers = False
+        self.deadline = engine.now() + engine.settings.idle_caller
+
+    # What the connection does.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.fd: int = transport.get_extra_info("socket").fileno()
+        callers, most = self._engine.callers, self._engine.settings.callers
+        callers.add(self)
+        if most is not None and len(callers) > most:
+            self._refuse(503, f"more than {most} connections")
+
+    def data_received(self, data: bytes) -> None:
+        if self._exchange is None:
+            if not self._lingers:
+                self._take(data)
+        elif self._body is not None:
+            self._feed(self._exchange, self._body, data)
+        elif self._exchange.tunnel:
+            self._exchange.request_piece(data)
+        else:
+            self._kept += data
+            if len(self._kept) > HIGH_WATER:
+                self.pause()
+
+    def eof_received(self) -> bool:
+        """A caller that sends nothing more has left, but for a tunnel, of which each direction ends by itself."""
+        if self._exchange is not None and self._exchange.tunnel:
+            self._exchange.request_end([])
+            return True
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._engine.caller_gone(self)
+        exchange, self._exchange, self._body = self._exchange, None, None
+        if exchange is not None:
+            exchange.caller_left(str(error) if error else "the caller closed the connection")
+
+    def pause_writing(self) -> None:
+        self._behind = True
+        if self._exchange is not None:
+            self._exchange.caller_behind()
+
+    def resume_writing(self) -> None:
+        self._behind = False
+        if self._exchange is not None:
+            self._exchange.caller_ready()
+        else:
+            self._next()
+
+    # What the exchange does.
+
+    def pause(self) -> None:
+        """Read nothing more for now."""
+        if not self._paused and not self.transport.is_closing():
+            self._paused = True
+            self.transport.pause_reading()
+            self._engine.unread.add(self)
+
+    def resume(self) -> None:
+        """Read on."""
+        if self._paused and not self.transport.is_closing():
+            self._paused = False
+            self.transport.resume_reading()
+            self._engine.unread.discard(self)
+
+    def read_on(self) -> None:
+        """A tunnel has begun: what was kept behind the request belongs to it."""
+        kept, self._kept = self._kept, b""
+        if kept and self._exchange is not None:
+            self._exchange.request_piece(kept)
+        self.resume()
+
+    def exchange_over(self, closes: bool, whole: bool) -> None:
+        """The answer is given; `whole` says that the request has been read to its end as well."""
+        self._exchange = self._body = None
+        if closes and whole:
+            self.close()
+        elif closes:
+            self._linger()
+        else:
+            self.deadline = self._engine.now() + self._engine.settings.idle_caller
+            self.resume()
+            if self._kept:
+                self._engine.loop.call_soon(self._next)
+
+    def cut(self, reset: bool) -> None:
+        """Break the connection: what has been written is sent, unless only a reset shows that it is not whole."""
+        if reset:
+            # Without this, a connection with nothing left to send is aborted as cleanly as it is closed (socket(7)).
+            self.transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, _RESET)
+            self.abort()
+        else:
+            self.close()
+
+    def overdue(self) -> None:
+        """The deadline has passed."""
+        if self._exchange is None:
+            self.abort() if self._lingers else self.close()
+
+    def stop(self) -> None:
+        """Close it unless it is within an exchange."""
+        if self._exchange is None:
+            self.close()
+
+    # Reading requests.
+
+    def _take(self, data: bytes) -> None:
+        if not self._kept:
+            self.deadline = self._engine.now() + self._engine.settings.head_time
+        searched = len(self._kept)
+        self._kept += data
+        self._next(searched)
+
+    def _next(self, searched: int = 0) -> None:
+        try:
+            while self._exchange is None and not (self._behind or self._lingers or self.transport.is_closing()):
+                head = self._head(searched)
+                if head is None:
+                    return
+                self._begin(head)
+                searched = 0
+        except FramingError as error:
+            self._refuse(error.status, str(error))
+
+    def _head(self, searched: int) -> RequestHead | None:
+        if self._kept.startswith(b"\r\n"):
+            self._kept = self._kept[2:]  # RFC 9112 2.2: an empty line before a request means nothing
+        if not self._kept:
+            return None
+        end = end_of_head(self._kept, self._engine.settings.head_limit, searched)
+        if not end:
+            if not may_become_request(self._kept):
+                raise FramingError("this is no HTTP/1.1 request")
+            return None
+        block, self._kept = self._kept[:end], self._kept[end:]
+        return read_request(block)
+
+    def _begin(self, head: RequestHead) -> None:
+        framing = framing_of_request(head)
+        body = reader(framing, head)
+        piece = b""
+        if body is not None and self._kept:
+            piece = body.feed(self._kept)
+            self._kept = body.rest
+        self.deadline = inf
+        self._exchange = exchange = Exchange(self._engine, self, head, framing)
+        if body is None or body.done:
+            exchange.take_whole(piece, [] if body is None else body.trailers)
+        else:
+            self._body = body
+            exchange.request_piece(piece)
+        self._handler(exchange)
+
+    def _feed(self, exchange: Exchange, body: Reader, data: bytes) -> None:
+        try:
+            piece = body.feed(data)
+        except FramingError as error:
+            self._exchange = self._body = None
+            exchange.caller_left(f"the request's body: {error}")
+            if exchange.begun:
+                self.cut(reset=False)
+            else:
+                self._refuse(400, str(error))
+            return
+        if piece:
+            exchange.request_piece(piece)
+        if body.done:
+            self._body, self._kept = None, body.rest
+            exchange.request_end(body.trailers)
+
+    def _refuse(self, status: int, why: str) -> None:
+        log.debug("a caller is answered %d: %s", status, why)
+        text = why.encode() + b"\n"
+        self.write(
+            b"HTTP/1.1 %d %b\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b"
+            % (status, _REASONS[status], len(text), text)
+        )
+        self._linger()
+
+    def _linger(self) -> None:
+        """End the answer, and read what the caller still sends until it closes or the time is over."""
+        self._lingers, self._kept = True, b""
+        self.deadline = self._engine.now() + self._engine.settings.linger
+        self.end_writing()
+        self.resume()

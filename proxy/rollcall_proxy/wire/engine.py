@@ -1,0 +1,204 @@
+"""The engine: its listeners, its connections, and one timer for all of them."""
+
+import asyncio
+import select
+import socket
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from .asking import Answer, ask
+from .caller import CallerConnection, Handler
+from .exchange import Exchange
+from .head import RequestHead
+from .limits import NO_LIMITS, Address, Limits, Outcome, Settings
+from .passage import Consumer, Passage
+from .server import ServerConnection
+
+_HANGS_UP = select.POLLRDHUP | select.POLLHUP | select.POLLERR
+_UNREAD_TICK = 0.05
+"""Seconds between looks at callers that are not read from, to see if they have left."""
+_BACKLOG = 4096
+
+
+class Engine:
+    """Serves listeners and calls servers. There is no limit to the connections to a server: exchanges that wait for
+    each other through the same proxy would wait for ever.
+
+    `callers` are the connections of callers, `unread` those not read from for now, `calls` the connections to servers
+    that are within an exchange.
+    """
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings, self.loop = settings or Settings(), asyncio.get_running_loop()
+        self.now = self.loop.time
+        self.callers: set[CallerConnection] = set()
+        self.unread: set[CallerConnection] = set()
+        self.calls: set[ServerConnection] = set()
+        self.closing = False
+        self._idle: dict[Address, dict[ServerConnection, None]] = {}
+        self._connecting: set[asyncio.Task[None]] = set()
+        self._servers: list[asyncio.Server] = []
+        self._deserted = asyncio.Event()
+        self._poll = select.poll()
+        self._tls: ssl.SSLContext | None = None
+        self._timers = [
+            self.loop.call_later(self.settings.tick, self._tick),
+            self.loop.call_later(_UNREAD_TICK, self._look_at_unread),
+        ]
+
+    async def listen(self, bound: socket.socket, handler: Handler) -> asyncio.Server:
+        """Serve what comes to a bound socket; `handler` is called with each exchange, and returns at once."""
+        server = await self.loop.create_server(lambda: CallerConnection(self, handler), sock=bound, backlog=_BACKLOG)
+        self._servers.append(server)
+        return server
+
+    def passage(
+        self,
+        exchange: Exchange,
+        request: RequestHead,
+        address: Address,
+        limits: Limits,
+        consumer: Callable[[Passage], Consumer] | None,
+    ) -> Passage:
+        """Begin to pass an exchange on."""
+        passage = Passage(self, exchange, request, address, limits)
+        passage.begin(consumer or Consumer)
+        return passage
+
+    async def send(
+        self, address: Address, request: RequestHead, body: bytes = b"", limits: Limits = NO_LIMITS
+    ) -> Answer:
+        """Send a request of one's own, whose fields say the length of its body. Raises FailedError."""
+        return await ask(self, address, request, body, limits)
+
+    async def close(self, grace: float = 1.0) -> None:
+        """Listen no longer, give what is in flight `grace` seconds to end, and close every connection."""
+        self.closing = True
+        for server in self._servers:
+            server.close()
+        for caller in list(self.callers):
+            caller.stop()
+        if self.callers:
+            self._deserted.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._deserted.wait(), grace)
+        for timer in self._timers:
+            timer.cancel()
+        for task in list(self._connecting):
+            task.cancel()
+        idle = [connection for each in self._idle.values() for connection in each]
+        for connection in [*self.callers, *self.calls, *idle]:
+            connection.abort()
+        await asyncio.sleep(0)  # the loop tells the connections that they are lost
+
+    def caller_gone(self, caller: CallerConnection) -> None:
+        """A caller's connection is gone."""
+        self.callers.discard(caller)
+        self.unread.discard(caller)
+        if not self.callers:
+            self._deserted.set()
+
+    # Connections to servers.
+
+    def idle(self, address: Address) -> ServerConnection | None:
+        """An idle connection to a server, None where there is none that is sure to be open.
+
+        A connection on which anything has come in since it is idle, if only its end, is not used: a request written
+        to it might be lost, and nobody could know whether the server had got it.
+        """
+        pool = self._idle.get(address)
+        while pool:
+            connection, _ = pool.popitem()
+            if not connection.transport.is_closing() and not self._has_news(connection.fd):
+                return connection
+            connection.abort()
+        return None
+
+    def connect(
+        self,
+        address: Address,
+        limits: Limits,
+        connected: Callable[[ServerConnection], None],
+        failed: Callable[[Outcome], None],
+    ) -> asyncio.Task[None]:
+        """Open a connection; one of the two is called, unless the task is cancelled."""
+        task = self.loop.create_task(self._connect(address, limits, connected, failed), name=f"connect {address}")
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+        return task
+
+    def keep(self, connection: ServerConnection) -> None:
+        """Keep a connection for the next exchange with its server."""
+        if self.closing:
+            connection.abort()
+            return
+        connection.idle_since = self.now()
+        self._idle.setdefault(connection.address, {})[connection] = None
+
+    def lost(self, connection: ServerConnection) -> None:
+        """A connection to a server is gone."""
+        self.calls.discard(connection)
+        pool = self._idle.get(connection.address)
+        if pool is not None:
+            pool.pop(connection, None)
+            if not pool:
+                del self._idle[connection.address]
+
+    async def _connect(
+        self,
+        address: Address,
+        limits: Limits,
+        connected: Callable[[ServerConnection], None],
+        failed: Callable[[Outcome], None],
+    ) -> None:
+        tls: dict[str, Any] = {"ssl": self._tls_context(), "server_hostname": address.host} if address.tls else {}
+        try:
+            async with asyncio.timeout(limits.connect):
+                _, connection = await self.loop.create_connection(
+                    lambda: ServerConnection(self, address), address.host, address.port, **tls
+                )
+        except TimeoutError:
+            failed(Outcome("timeout", f"no connection within {limits.connect:g} s", "connect"))
+        except OSError as error:
+            failed(Outcome("unreachable", str(error)))
+        else:
+            connected(connection)
+
+    def _has_news(self, fd: int) -> bool:
+        self._poll.register(fd, select.POLLIN | _HANGS_UP)
+        try:
+            return bool(self._poll.poll(0))
+        finally:
+            self._poll.unregister(fd)
+
+    def _tls_context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = ssl.create_default_context()
+        return self._tls
+
+    # Time.
+
+    def _tick(self) -> None:
+        """Close what is overdue."""
+        now = self.now()
+        for caller in [each for each in self.callers if each.deadline <= now]:
+            caller.overdue()
+        for call in list(self.calls):
+            call.overdue(now)
+        oldest = now - self.settings.idle_server
+        for pool in self._idle.values():
+            for connection in [each for each in pool if each.idle_since <= oldest]:
+                connection.abort()
+        self._timers[0] = self.loop.call_later(self.settings.tick, self._tick)
+
+    def _look_at_unread(self) -> None:
+        """A connection that is not read from does not show that its peer has left."""
+        for caller in list(self.unread):
+            self._poll.register(caller.fd, _HANGS_UP)
+            gone = bool(self._poll.poll(0))
+            self._poll.unregister(caller.fd)
+            if gone:
+                caller.abort()
+        self._timers[1] = self.loop.call_later(_UNREAD_TICK, self._look_at_unread)

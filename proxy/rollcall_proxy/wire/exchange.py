@@ -1,0 +1,317 @@
+"""The caller's half of an exchange: its request as it comes in, and the answer as it goes out.
+
+Who takes the request is the exchange's `taker`: a passage to a server, or a coroutine that reads it. Until there is
+one, what comes in is kept; above `HIGH_WATER` the caller is made to wait. The exchange is over when the request has
+been read whole and the answer given whole; what a caller still sends behind its answer is read and dropped.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from .body import Framing, chunk, last_chunk
+from .head import AnswerHead, Fields, RequestHead
+from .hop import answer_to_caller, expects_continue, stays_open
+from .limits import HIGH_WATER, NO_LIMITS, Address, Limits
+
+if TYPE_CHECKING:
+    from .caller import CallerConnection
+    from .engine import Engine
+    from .passage import Consumer, Passage
+
+
+class Taker(Protocol):
+    """Takes a request as it comes in."""
+
+    def request_piece(self, piece: bytes) -> None: ...
+    def request_end(self, trailers: Fields) -> None: ...
+    def caller_behind(self) -> None: ...
+    def caller_ready(self) -> None: ...
+    def caller_left(self, detail: str) -> None: ...
+    def over(self) -> None:
+        """The exchange is over: nothing more of the request will come, nothing more of an answer is wanted."""
+
+
+class BodyTooLargeError(ValueError):
+    """A request's body is larger than the caller of `read_body` wanted to read."""
+
+
+class Exchange:
+    """One request and its answer. `on_left` is called once if the caller leaves before it has its whole answer.
+
+    `begun`: something of the final answer has been sent. `tunnel`: bytes pass both ways, HTTP has ended.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_answered",
+        "_caller",
+        "_closes",
+        "_engine",
+        "_flows",
+        "_framing",
+        "_kept",
+        "_ready",
+        "_taker",
+        "_trailers",
+        "_waits_for_100",
+        "begun",
+        "framing",
+        "head",
+        "left",
+        "on_left",
+        "tunnel",
+    )
+
+    def __init__(self, engine: "Engine", caller: "CallerConnection", head: RequestHead, framing: Framing) -> None:
+        self._engine, self._caller, self.head, self.framing = engine, caller, head, framing
+        self._kept: list[bytes] = []
+        self._trailers: Fields | None = None  # None: the request is not whole yet
+        self._taker: Taker | None = None
+        self._flows = False
+        self._waits_for_100 = framing != "none" and expects_continue(head)
+        self._closes = not stays_open(head)
+        self._framing: Framing = "none"
+        self._ready: asyncio.Event | None = None
+        self.on_left: Callable[[], Any] | None = None
+        self.begun = self._answered = self.tunnel = self.left = False
+
+    # The request, as the connection gives it.
+
+    def take_whole(self, body: bytes, trailers: Fields) -> None:
+        """The request came in one read."""
+        if body:
+            self._kept.append(body)
+        self._trailers = trailers
+
+    def request_piece(self, piece: bytes) -> None:
+        """More of the body; in a tunnel, more of what is no HTTP."""
+        if self._taker is not None and self._flows:
+            self._taker.request_piece(piece)
+        elif not self._answered and piece:
+            self._waits_for_100 = False  # RFC 9110 10.1.1: it did not wait
+            self._kept.append(piece)
+            if sum(map(len, self._kept)) > HIGH_WATER:
+                self._caller.pause()
+
+    def request_end(self, trailers: Fields) -> None:
+        """The request is whole; in a tunnel, the caller sends nothing more."""
+        self._trailers = trailers
+        if self._taker is not None and self._flows:
+            self._taker.request_end(trailers)
+        if self._answered:
+            self._over()
+
+    def caller_left(self, detail: str) -> None:
+        """The caller went away before it had its answer."""
+        self.left = True
+        taker, self._taker = self._taker, None
+        on_left, self.on_left = self.on_left, None
+        self._kept.clear()
+        self._set_ready()
+        if taker is not None:
+            taker.caller_left(detail)
+        if on_left is not None:
+            on_left()
+
+    def caller_behind(self) -> None:
+        """More is written than the caller takes."""
+        if self._taker is not None:
+            self._taker.caller_behind()
+        if self._ready is None:
+            self._ready = asyncio.Event()
+
+    def caller_ready(self) -> None:
+        """The caller takes more."""
+        if self._taker is not None:
+            self._taker.caller_ready()
+        self._set_ready()
+
+    # The request, as it is taken.
+
+    @property
+    def request_whole(self) -> bool:
+        """Whether all of the request has come in."""
+        return self._trailers is not None
+
+    def pass_on(
+        self,
+        address: Address,
+        consumer: "Callable[[Passage], Consumer] | None" = None,
+        fields: Fields | None = None,
+        target: bytes | None = None,
+        limits: Limits = NO_LIMITS,
+    ) -> "Passage":
+        """Pass the request on to a server, and its answer back; `fields` and `target` in place of the request's own."""
+        head = self.head
+        sent = RequestHead(
+            head.method, target or head.target, head.fields if fields is None else fields, head.minor, head.noted
+        )
+        return self._engine.passage(self, sent, address, limits, consumer)
+
+    async def read_body(self, limit: int) -> bytes:
+        """The whole body. Raises BodyTooLargeError; then what has come in stays unread, and can be passed on.
+
+        Raises ConnectionResetError when the caller leaves.
+        """
+        if self._trailers is None:
+            wanted = BodyReader(self, limit)
+            self.give_to(wanted)
+            try:
+                await wanted.ended
+            finally:
+                self._kept, self._taker = wanted.pieces, None
+        body = b"".join(self._kept)
+        if len(body) > limit:
+            raise BodyTooLargeError(f"the request's body is larger than {limit} bytes")
+        self._kept = [body]
+        return body
+
+    def await_with(self, taker: Taker) -> None:
+        """`taker` is told what becomes of the caller; the request is kept until it is given to it."""
+        self._taker, self._flows = taker, False
+
+    def give_to(self, taker: Taker) -> None:
+        """From now on `taker` gets the request, beginning with what is kept of it."""
+        if self._waits_for_100 and self._trailers is None and not self.begun:
+            self._caller.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self._waits_for_100 = False
+        self._taker, self._flows = taker, True
+        self._caller.resume()
+        kept, self._kept = self._kept, []
+        for piece in kept:
+            taker.request_piece(piece)
+        if self._trailers is not None:
+            taker.request_end(self._trailers)
+
+    def caller_waits(self) -> None:
+        """The taker is behind: read nothing more of the request for now."""
+        self._caller.pause()
+
+    def caller_goes_on(self) -> None:
+        """The taker takes more."""
+        self._caller.resume()
+
+    # The answer.
+
+    def answer(self, status: int, fields: Fields, body: bytes = b"", reason: bytes = b"") -> None:
+        """Answer with this, framed by its length; `fields` has neither Content-Length nor Transfer-Encoding."""
+        length = (b"Content-Length", b"%d" % len(body))
+        bodyless = status in (204, 304) or status < 200
+        self.begin(AnswerHead(status, reason, fields if bodyless else [*fields, length]), "length")
+        if body and not bodyless:
+            self.piece(body)
+        self.end([])
+
+    def inform(self, head: AnswerHead) -> None:
+        """Send an informational head (RFC 9110 15.2)."""
+        if self.head.minor == 1 and not self.left:
+            self._caller.write(answer_to_caller(head, "none", 1, closes=False))
+
+    def begin(self, head: AnswerHead, framing: Framing) -> None:
+        """Begin the final answer. Its fields must say the framing that is given."""
+        if framing != "none" and (self.head.method == b"HEAD" or head.status in (204, 304)):
+            framing = "none"
+        if self.head.minor == 0 and framing == "chunked":
+            framing = "close"
+        self._framing, self.begun = framing, True
+        self._closes = self._closes or framing == "close" or self._engine.closing
+        # A caller that still waits for 100 sends its body or does not: only closing tells both apart (RFC 9110 10.1.1).
+        self._closes = self._closes or (self._waits_for_100 and self._trailers is None)
+        if not self.left:
+            self._caller.write(answer_to_caller(head, framing, self.head.minor, self._closes))
+
+    def piece(self, data: bytes) -> None:
+        """Send more of the answer's body."""
+        if not self.left and self._framing != "none" and data:
+            self._caller.write(chunk(data) if self._framing == "chunked" else data)
+
+    def end(self, trailers: Fields) -> None:
+        """The answer is whole."""
+        if self.left:
+            return
+        if self._framing == "chunked":
+            self._caller.write(last_chunk(trailers))
+        self._answered = True
+        if self._trailers is not None or self._closes:
+            self._over()
+        else:
+            self._kept.clear()
+            self._caller.resume()
+
+    def switch(self, head: AnswerHead) -> None:
+        """Begin a tunnel: what follows is no HTTP, in both directions (RFC 9110 7.8, 9.3.6)."""
+        self.begun = self.tunnel = True
+        self._framing, self._trailers = "close", None
+        if not self.left:
+            self._caller.write(answer_to_caller(head, "none", 1, closes=False))
+            self._caller.read_on()
+
+    def half_over(self) -> None:
+        """In a tunnel: the server sends nothing more."""
+        if not self.left:
+            self._caller.end_writing()
+
+    def end_tunnel(self) -> None:
+        """Both directions of a tunnel have ended."""
+        self._closes, self._trailers = True, []
+        self._over()
+
+    def cut(self) -> None:
+        """Break the caller's connection, so that it sees that its answer is not whole (RFC 9112 8)."""
+        if not self.left:
+            taker, self._taker, self.on_left, self.left = self._taker, None, None, True
+            self._caller.cut(reset=self.begun and self._framing == "close")
+            if taker is not None:
+                taker.over()
+
+    async def ready(self) -> None:
+        """Wait until the caller takes more. Raises ConnectionResetError when it has left."""
+        if self._ready is not None:
+            await self._ready.wait()
+        if self.left:
+            raise ConnectionResetError("the caller has left")
+
+    def _over(self) -> None:
+        taker, self._taker, self.on_left = self._taker, None, None
+        self._caller.exchange_over(self._closes, self._trailers is not None)
+        if taker is not None:
+            taker.over()
+
+    def _set_ready(self) -> None:
+        if self._ready is not None:
+            self._ready.set()
+            self._ready = None
+
+
+class BodyReader:
+    """Collects a request's body for a coroutine, up to a limit."""
+
+    __slots__ = ("_exchange", "_left", "ended", "pieces")
+
+    def __init__(self, exchange: Exchange, limit: int) -> None:
+        self._exchange, self._left = exchange, limit
+        self.pieces: list[bytes] = []
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def request_piece(self, piece: bytes) -> None:
+        self.pieces.append(piece)
+        self._left -= len(piece)
+        if self._left < 0:
+            self._exchange.caller_waits()
+            self._end()
+
+    def request_end(self, trailers: Fields) -> None:
+        self._end()
+
+    def caller_left(self, detail: str) -> None:
+        if not self.ended.done():
+            self.ended.set_exception(ConnectionResetError(detail))
+
+    def caller_behind(self) -> None: ...
+    def caller_ready(self) -> None: ...
+    def over(self) -> None: ...
+
+    def _end(self) -> None:
+        if not self.ended.done():
+            self.ended.set_result(None)

@@ -1,0 +1,138 @@
+"""Heads of requests and answers: read strictly, kept as they were written.
+
+What RFC 9112 lets a recipient repair is refused here: bare CR or LF, folded lines, space before a colon, control
+characters. A proxy that repairs shows the server another request than the next reader of the same bytes would see.
+
+Own code and not httptools (llhttp), which refuses methods it does not know, reads on into the next message before the
+last one is answered, takes the length of an answer to HEAD for a body that comes, and lets HTTP/2.0 pass.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+Field = tuple[bytes, bytes]
+Fields = list[Field]
+
+_TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]++"
+_VALUE = rb"[^\x00-\x08\x0a-\x1f\x7f]*+"
+_FIELDS = rb"((?:" + _TOKEN + rb":" + _VALUE + rb"\r\n)*+)"
+_REQUEST = re.compile(rb"(" + _TOKEN + rb") ([\x21-\x7e\x80-\xff]++) HTTP/1\.([01])\r\n" + _FIELDS + rb"\r\n")
+_ANSWER = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: (" + _VALUE + rb"))?\r\n" + _FIELDS + rb"\r\n")
+_ONLY_FIELDS = re.compile(_FIELDS + rb"\r\n")
+_REQUEST_LINE = re.compile(rb"[^\r\n]* HTTP/1\.[01]\r\n")
+_BARE = re.compile(rb"(?<!\r)\n|\r[^\n]")
+
+NOTED = frozenset(
+    b"connection content-length expect host keep-alive proxy-connection te transfer-encoding upgrade".split()
+)
+"""The fields that concern this hop: how the message is framed, and what becomes of the connection."""
+
+
+class FramingError(ValueError):
+    """What a peer has sent is no HTTP/1.1 that has one reading; `status` answers it where it was a request."""
+
+    def __init__(self, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(slots=True, eq=False)
+class RequestHead:
+    """A request's head; `minor` is that of HTTP/1.x. `noted` has the values of the fields in NOTED, by lower name."""
+
+    method: bytes
+    target: bytes
+    fields: Fields
+    minor: int = 1
+    noted: dict[bytes, list[bytes]] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class AnswerHead:
+    """An answer's head, as a server has sent it or as it is to be sent."""
+
+    status: int
+    reason: bytes
+    fields: Fields
+    minor: int = 1
+    noted: dict[bytes, list[bytes]] = field(default_factory=dict)
+
+
+def read_request(block: bytes) -> RequestHead:
+    """The head of a request, from its first byte to its empty line. Raises FramingError."""
+    found = _REQUEST.fullmatch(block)
+    if found is None:
+        raise FramingError("the head is no HTTP/1.1 request")
+    method, target, minor, lines = found.groups()
+    fields, noted = _read_fields(lines)
+    hosts = noted.get(b"host", ())
+    if len(hosts) > 1 or (not hosts and minor == b"1"):
+        raise FramingError("the request must have one Host field")  # RFC 9112 3.2
+    return RequestHead(method, target, fields, 1 if minor == b"1" else 0, noted)
+
+
+def read_answer(block: bytes) -> AnswerHead:
+    """The head of an answer. Raises FramingError."""
+    found = _ANSWER.fullmatch(block)
+    if found is None:
+        raise FramingError("the head is no HTTP/1.1 answer")
+    minor, status, reason, lines = found.groups()
+    fields, noted = _read_fields(lines)
+    return AnswerHead(int(status), reason or b"", fields, 1 if minor == b"1" else 0, noted)
+
+
+def read_trailers(block: bytes) -> Fields:
+    """The fields behind a chunked body, with their empty line. Raises FramingError."""
+    found = _ONLY_FIELDS.fullmatch(block)
+    if found is None:
+        raise FramingError("the trailers are no fields")
+    fields, noted = _read_fields(found.group(1))
+    if noted:  # RFC 9110 6.5.1: what frames or routes a message cannot come behind it
+        raise FramingError(f"{next(iter(noted)).decode()} is no trailer")
+    return fields
+
+
+def end_of_head(kept: bytes, limit: int, searched: int = 0) -> int:
+    """Where the head ends that `kept` begins with, 0 while it is not whole; `searched` bytes had no end in them.
+
+    Raises FramingError.
+    """
+    begin = max(searched - 3, 0)
+    end = kept.find(b"\r\n\r\n", begin) + 4
+    if end == 3:
+        if _BARE.search(kept, begin):
+            raise FramingError("a line of the head does not end with CRLF")
+        end = 0
+    if (end or len(kept)) > limit:
+        raise FramingError(f"the head is longer than {limit} bytes", 431)
+    return end
+
+
+def may_become_request(kept: bytes) -> bool:
+    """Whether an unfinished head can still become one: HTTP/0.9 or TLS would never send the empty line."""
+    if b"\r\n" in kept:
+        return _REQUEST_LINE.match(kept) is not None
+    return 0x20 < kept[0] < 0x7F
+
+
+def tokens(values: list[bytes] | tuple[()]) -> list[bytes]:
+    """The members of comma-separated values, in lower case."""
+    return [token.strip(b" \t").lower() for value in values for token in value.split(b",")] if values else []
+
+
+def written(first: bytes, fields: Fields) -> bytes:
+    """A head as it is sent."""
+    return b"%b\r\n%b\r\n" % (first, b"".join([b"%b: %b\r\n" % pair for pair in fields]))
+
+
+def _read_fields(lines: bytes) -> tuple[Fields, dict[bytes, list[bytes]]]:
+    fields: Fields = []
+    noted: dict[bytes, list[bytes]] = {}
+    for line in lines.split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name:
+            value = value.strip(b" \t")
+            fields.append((name, value))
+            if (lower := name.lower()) in NOTED:
+                noted.setdefault(lower, []).append(value)
+    return fields, noted

@@ -1,0 +1,71 @@
+"""What belongs to one hop and is not passed on (RFC 9110 7.6.1), and what the next hop needs instead."""
+
+from .body import Framing
+from .head import AnswerHead, Fields, RequestHead, tokens, written
+from .limits import Address
+
+_HOP = frozenset(b"connection keep-alive proxy-connection te upgrade".split())
+_FRAMES = frozenset(b"content-length host transfer-encoding".split())
+"""Connection may name them; they say where the message ends and to whom it goes, here as well."""
+
+
+def request_to_server(head: RequestHead, address: Address) -> bytes:
+    """A request's head for the server, without the fields of the caller's hop."""
+    fields = head.fields
+    if head.minor == 0 and b"host" not in head.noted:  # HTTP/1.0 needs none, HTTP/1.1 does (RFC 9112 3.2)
+        fields = [(b"Host", b"%b:%d" % (address.host.encode(), address.port)), *fields]
+    wanted = upgrade_of(head)
+    dropped = _dropped(head, keeps_upgrade=wanted)
+    if expects_continue(head):
+        dropped.add(b"expect")
+    if b"trailers" in tokens(head.noted.get(b"te", ())):
+        fields = [
+            *_without(fields, dropped),
+            (b"TE", b"trailers"),
+            (b"Connection", b"TE, Upgrade" if wanted else b"TE"),
+        ]
+    elif wanted:
+        fields = [*_without(fields, dropped), (b"Connection", b"Upgrade")]
+    else:
+        fields = _without(fields, dropped)
+    return written(b"%b %b HTTP/1.1" % (head.method, head.target), fields)
+
+
+def answer_to_caller(head: AnswerHead, framing: Framing, minor: int, closes: bool) -> bytes:
+    """An answer's head for a caller that speaks HTTP/1.`minor`; `closes` says that the connection ends with it."""
+    upgraded = head.status == 101
+    dropped = _dropped(head, keeps_upgrade=upgraded or head.status == 426)
+    if minor == 0:
+        dropped |= {b"transfer-encoding", b"trailer"}
+    fields = _without(head.fields, dropped)
+    if upgraded or head.status == 426:  # RFC 9110 15.5.22: its Upgrade field says what to upgrade to
+        fields = [*fields, (b"Connection", b"Upgrade, close" if closes else b"Upgrade")]
+    elif closes and minor == 1:
+        fields = [*fields, (b"Connection", b"close")]
+    return written(b"HTTP/1.1 %d %b" % (head.status, head.reason), fields)
+
+
+def upgrade_of(head: RequestHead) -> bool:
+    """Whether the caller asks for another protocol (RFC 9110 7.8); in HTTP/1.0 it cannot."""
+    return b"upgrade" in head.noted and head.minor == 1 and b"upgrade" in tokens(head.noted.get(b"connection", ()))
+
+
+def expects_continue(head: RequestHead) -> bool:
+    """Whether the caller waits for 100 before it sends its body (RFC 9110 10.1.1)."""
+    return head.minor == 1 and b"100-continue" in tokens(head.noted.get(b"expect", ()))
+
+
+def stays_open(head: RequestHead | AnswerHead) -> bool:
+    """Whether the peer keeps its connection; HTTP/1.0's keep-alive is not used."""
+    return head.minor == 1 and b"close" not in tokens(head.noted.get(b"connection", ()))
+
+
+def _dropped(head: RequestHead | AnswerHead, keeps_upgrade: bool) -> set[bytes]:
+    if not head.noted.keys() & _HOP:
+        return set()
+    dropped = (set(tokens(head.noted.get(b"connection", ()))) | _HOP) - _FRAMES
+    return dropped - {b"upgrade"} if keeps_upgrade else dropped
+
+
+def _without(fields: Fields, names: set[bytes]) -> Fields:
+    return [pair for pair in fields if pair[0].lower() not in names] if names else fields

@@ -1,0 +1,49 @@
+"""Sending on a connection: what is written within one turn of the event loop is sent at once.
+
+A head and the body behind it are then one system call and one segment, not two.
+"""
+
+import asyncio
+from typing import cast
+
+
+class Sending(asyncio.Protocol):
+    """The sending half of a connection."""
+
+    __slots__ = ("_loop", "_out", "transport")
+    transport: asyncio.Transport
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._out: list[bytes] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+
+    def write(self, data: bytes) -> None:
+        """Send this, behind all that has been written."""
+        if self._out is None:
+            self._out = [data]
+            self._loop.call_soon(self._flush)
+        else:
+            self._out.append(data)
+
+    def end_writing(self) -> None:
+        """Send nothing more, and read on; where that cannot be said (TLS), close."""
+        self._flush()
+        self.transport.write_eof() if self.transport.can_write_eof() else self.transport.close()
+
+    def close(self) -> None:
+        """Close the connection once all that has been written is sent."""
+        self._flush()
+        self.transport.close()
+
+    def abort(self) -> None:
+        """Close the connection now."""
+        self._out = None
+        self.transport.abort()
+
+    def _flush(self) -> None:
+        out, self._out = self._out, None
+        if out is not None and not self.transport.is_closing():
+            self.transport.writelines(out)

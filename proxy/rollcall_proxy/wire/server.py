@@ -1,0 +1,249 @@
+"""A connection to a server: one exchange at a time, and idle in the engine's pool between them."""
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from .body import Framing, Reader, framing_of_answer, reader
+from .head import AnswerHead, Fields, FramingError, RequestHead, end_of_head, read_answer
+from .hop import request_to_server, stays_open, upgrade_of
+from .limits import NO_LIMITS, Address, Limits, Outcome
+from .sending import Sending
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+_HEAD_LIMIT = 256 * 1024
+
+
+class Awaiting(Protocol):
+    """Gets what becomes of a request. `answer_end` and `answer_lost` are each the last, but for `server_gone`."""
+
+    def informed(self, head: AnswerHead) -> None: ...
+    def answer_head(self, head: AnswerHead, framing: Framing) -> None: ...
+    def answer_piece(self, piece: bytes) -> None: ...
+    def answer_end(self, trailers: Fields) -> None: ...
+    def answer_lost(self, outcome: Outcome) -> None: ...
+    def switched(self, head: AnswerHead) -> None:
+        """A tunnel begins: `answer_piece` gets what is no HTTP, `answer_end` says that nothing more comes."""
+
+    def server_gone(self) -> None:
+        """After its whole answer the server takes no more of the request."""
+
+    def server_behind(self) -> None: ...
+    def server_ready(self) -> None: ...
+
+
+class ServerConnection(Sending):
+    """One connection; `awaiting` is whose exchange it has, None while it is idle or given up."""
+
+    __slots__ = (
+        "_answered",
+        "_awaiting",
+        "_began",
+        "_body",
+        "_engine",
+        "_kept",
+        "_limits",
+        "_method",
+        "_paused",
+        "_reusable",
+        "_sent",
+        "_started",
+        "_touched",
+        "_tunnel",
+        "_upgrade",
+        "address",
+        "fd",
+        "idle_since",
+    )
+
+    def __init__(self, engine: "Engine", address: Address) -> None:
+        super().__init__(engine.loop)
+        self._engine, self.address = engine, address
+        self._awaiting: Awaiting | None = None
+        self._limits = NO_LIMITS
+        self._body: Reader | None = None
+        self._kept = self._method = b""
+        self._began = self._sent = self._answered = self._tunnel = self._paused = self._upgrade = False
+        self._reusable = True
+        self._started = self._touched = self.idle_since = 0.0
+        self.fd = -1
+
+    # What the exchange does.
+
+    def send(self, head: RequestHead, awaiting: Awaiting, limits: Limits) -> None:
+        """Begin an exchange with its head."""
+        self._awaiting, self._limits, self._method, self._upgrade = awaiting, limits, head.method, upgrade_of(head)
+        self._began = self._sent = self._answered = False
+        self._started = self._touched = self._engine.now()
+        self._engine.calls.add(self)
+        self.write(request_to_server(head, self.address))
+
+    def request_sent(self) -> None:
+        """The request is whole; in a tunnel, nothing more is sent."""
+        self._sent = True
+        if self._tunnel:
+            self.end_writing()
+        elif self._answered:
+            self._leave()
+
+    def pause(self) -> None:
+        """Read nothing more for now: the caller is behind."""
+        if not self._paused and not self.transport.is_closing():
+            self._paused = True
+            self.transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read on."""
+        if self._paused and not self.transport.is_closing():
+            self._paused, self._touched = False, self._engine.now()
+            self.transport.resume_reading()
+
+    def tunnel_over(self) -> None:
+        """Both directions have ended."""
+        self._awaiting = None
+        self._engine.calls.discard(self)
+        self.close()
+
+    def give_up(self) -> None:
+        """Nobody waits for the rest: what is under way is broken off."""
+        self._awaiting = self._body = None
+        self._engine.calls.discard(self)
+        self.abort()
+
+    def overdue(self, now: float) -> None:
+        """Fail if one of the exchange's limits has passed."""
+        limits, since = self._limits, now - self._started
+        if self._answered or self._tunnel:
+            return
+        if limits.total is not None and since >= limits.total:
+            self._fail(Outcome("timeout", f"no whole answer within {limits.total:g} s", "total"))
+        elif not self._began:
+            if limits.first is not None and since >= limits.first:
+                self._fail(Outcome("timeout", f"no answer within {limits.first:g} s", "first"))
+        elif limits.idle is not None and now - self._touched >= limits.idle and not self._paused:
+            self._fail(Outcome("timeout", f"nothing more of the answer within {limits.idle:g} s", "idle"))
+
+    # What the connection does.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.fd = transport.get_extra_info("socket").fileno()
+
+    def data_received(self, data: bytes) -> None:
+        if self._awaiting is None or self._answered:
+            self._reusable = False  # nobody has asked for it
+            if self._awaiting is None:
+                self.abort()
+            return
+        self._touched = self._engine.now()
+        try:
+            if self._tunnel:
+                self._awaiting.answer_piece(data)
+            elif self._body is not None:
+                self._feed(self._awaiting, self._body, data)
+            else:
+                searched = len(self._kept)
+                self._kept += data
+                self._heads(self._awaiting, searched)
+        except FramingError as error:
+            self._fail(Outcome("no_http", str(error)))
+
+    def eof_received(self) -> bool:
+        if self._tunnel and self._awaiting is not None:
+            self._awaiting.answer_end([])
+            return True
+        self.abort()  # to close it would wait until the server had read the rest of the request
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._engine.lost(self)
+        awaiting, self._awaiting = self._awaiting, None
+        if awaiting is None:
+            return
+        if self._answered:
+            awaiting.server_gone()
+        elif self._tunnel:
+            awaiting.answer_lost(Outcome("cut", _why(error)))
+        elif self._body is not None and self._body.ends_with_connection and error is None:
+            awaiting.answer_end([])
+        else:
+            awaiting.answer_lost(Outcome("cut" if self._began else "dropped", _why(error)))
+
+    def pause_writing(self) -> None:
+        if self._awaiting is not None:
+            self._awaiting.server_behind()
+
+    def resume_writing(self) -> None:
+        if self._awaiting is not None:
+            self._awaiting.server_ready()
+
+    # Reading answers.
+
+    def _heads(self, awaiting: Awaiting, searched: int) -> None:
+        while self._kept and (end := end_of_head(self._kept, _HEAD_LIMIT, searched)):
+            head, self._kept, searched = read_answer(self._kept[:end]), self._kept[end:], 0
+            if head.status >= 200 or head.status == 101:
+                self._final(awaiting, head)
+                return
+            if head.status != 100:  # the engine itself has answered 100
+                awaiting.informed(head)
+
+    def _final(self, awaiting: Awaiting, head: AnswerHead) -> None:
+        if head.status == 101 and not self._upgrade:
+            raise FramingError("a change of protocol for which nobody asked")
+        rest, self._kept, self._began = self._kept, b"", True
+        if head.status == 101 or (self._method == b"CONNECT" and head.status < 300):
+            self._tunnel, self._reusable = True, False
+            awaiting.switched(head)
+            if rest and self._awaiting is not None:
+                awaiting.answer_piece(rest)
+            return
+        framing = framing_of_answer(head, self._method)
+        body = reader(framing, head)
+        self._reusable = framing != "close" and stays_open(head)
+        piece = body.feed(rest) if body is not None and rest else b""
+        awaiting.answer_head(head, framing)
+        if self._awaiting is None:
+            return
+        if body is None:
+            self._whole(awaiting, [], rest)
+            return
+        self._body = body
+        self._took(awaiting, body, piece)
+
+    def _feed(self, awaiting: Awaiting, body: Reader, data: bytes) -> None:
+        self._took(awaiting, body, body.feed(data))
+
+    def _took(self, awaiting: Awaiting, body: Reader, piece: bytes) -> None:
+        if piece:
+            awaiting.answer_piece(piece)
+        if body.done and self._awaiting is not None:
+            self._whole(awaiting, body.trailers, body.rest)
+
+    def _whole(self, awaiting: Awaiting, trailers: Fields, rest: bytes) -> None:
+        self._body, self._answered = None, True
+        self._reusable = self._reusable and not rest
+        if self._sent:
+            self._leave()
+        awaiting.answer_end(trailers)
+
+    def _leave(self) -> None:
+        """The exchange is over in both directions."""
+        self._awaiting = None
+        self._engine.calls.discard(self)
+        if self._reusable and not self.transport.is_closing() and not self.transport.get_write_buffer_size():
+            self.resume()
+            self._engine.keep(self)
+        else:
+            self.close()
+
+    def _fail(self, outcome: Outcome) -> None:
+        awaiting = self._awaiting
+        self.give_up()
+        if awaiting is not None:
+            awaiting.answer_lost(outcome)
+
+
+def _why(error: Exception | None) -> str:
+    return str(error) if error is not None else "the server closed the connection"

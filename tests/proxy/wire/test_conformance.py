@@ -1,0 +1,67 @@
+"""What callers and servers see of each other through the engine, byte for byte."""
+
+import pytest
+from wirestage.cases import ASKED, END, GET, HI, NO_HTTP, PASSES, REFUSED, Case
+from wirestage.through import Wire
+
+
+def names(cases: list[Case]) -> list[str]:
+    return [case.name for case in cases]
+
+
+async def played(wire: Wire, case: Case, direct: bool) -> tuple[bytes, bytes, str]:
+    """What the server saw, what the caller saw, and how the caller's connection stands."""
+    wire.plays(case.server)
+    caller = await wire.caller(*case.caller, direct=direct)
+    server_sees = case.sent if case.server_sees is None or direct else case.server_sees
+    await caller.settled(len(case.answered if case.caller_sees is None or direct else case.caller_sees))
+    await (await wire.server.peer()).until(lambda: len(wire.server.seen) >= len(server_sees))
+    return wire.server.seen, caller.seen, caller.end
+
+
+@pytest.mark.parametrize("case", PASSES, ids=names(PASSES))
+async def test_each_side_sees_what_it_must(wire: Wire, case: Case) -> None:
+    server_sees = case.sent if case.server_sees is None else case.server_sees
+    caller_sees = case.answered if case.caller_sees is None else case.caller_sees
+    assert await played(wire, case, direct=False) == (server_sees, caller_sees, case.end)
+
+
+@pytest.mark.parametrize("case", PASSES, ids=names(PASSES))
+async def test_only_cases_with_a_reason_differ_from_direct(wire: Wire, case: Case) -> None:
+    server_sees = case.sent if case.server_sees is None else case.server_sees
+    caller_sees = case.answered if case.caller_sees is None else case.caller_sees
+    differs = await played(wire, case, direct=True) != (server_sees, caller_sees, case.end)
+    assert differs == bool(case.why)
+
+
+@pytest.mark.parametrize("request_", REFUSED.values(), ids=REFUSED.keys())
+async def test_a_request_with_two_readings_is_refused_and_nothing_of_it_passes(wire: Wire, request_: bytes) -> None:
+    caller = await wire.caller(request_)
+    await caller.until(lambda: False)
+    assert (caller.seen[:13], caller.end) == (b"HTTP/1.1 400 ", "closed")
+    assert wire.server.seen == b""
+    assert not wire.exchanges
+
+
+@pytest.mark.parametrize("answer", NO_HTTP.values(), ids=NO_HTTP.keys())
+async def test_an_answer_with_two_readings_does_not_pass(wire: Wire, answer: bytes) -> None:
+    wire.plays((ASKED, answer))
+    caller = await wire.caller(GET + END)
+    await caller.settled(60)
+    head, _, why = caller.seen.partition(b"\r\n\r\n")
+    assert head == b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: %d" % len(why)
+    assert why
+
+
+async def test_a_refused_request_does_not_hurt_the_ones_before_it(wire: Wire) -> None:
+    wire.plays((ASKED, HI))
+    caller = await wire.caller(GET + END + GET + b"X : y\r\n" + END)
+    await caller.until(lambda: False)
+    assert caller.seen.startswith(HI + b"HTTP/1.1 400 ")
+    assert wire.server.seen == GET + END
+
+
+async def test_a_head_beyond_the_limit_is_answered_431(wire: Wire) -> None:
+    caller = await wire.caller(GET + b"X: " + b"y" * 270_000)
+    await caller.until(lambda: False)
+    assert (caller.seen[:13], caller.end) == (b"HTTP/1.1 431 ", "closed")

@@ -1,0 +1,1 @@
+"""Scripted callers and servers, and an engine between them."""
