@@ -80,7 +80,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description="Rollcall's data path beside other proxies.")
     parser.add_argument("--only", type=_names, default=list(MEASURES), help=f"some of {','.join(MEASURES)}")
     parser.add_argument("--rounds", type=int, default=5, help="rounds in which the compared take turns")
-    parser.add_argument("--seconds", type=float, default=2.0, help="seconds of each turn")
+    parser.add_argument("--seconds", type=int, default=2, help="seconds of each turn")
     parser.add_argument("--held", type=int, default=8192, help="requests held in flight")
     parser.add_argument("--rollouts", type=int, default=1_000_000, help="rollouts of the large run")
     parser.add_argument("--gym", action="store_true", help="1,000 rollouts of real Gym too (ten minutes)")

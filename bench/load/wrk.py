@@ -26,7 +26,7 @@ class Load:
     """How a proxy is loaded; `failing` of each hundred requests are answered with 500."""
 
     connections: int = 32
-    seconds: float = 2
+    seconds: int = 2  # wrk takes whole ones
     size: int = 1024
     failing: int = 0
 
@@ -49,7 +49,7 @@ class Result:
 def load(url: str, owners: Path, how: Load, cores: Sequence[int] | None = None) -> Result:
     """Load a proxy for a while. Raises LoadError."""
     wanted = [owners, how.size, how.failing, next(_first)]
-    command = [program("wrk"), "-t1", f"-c{how.connections}", f"-d{how.seconds:g}s", "-s", str(SCRIPT), url, "--"]
+    command = [program("wrk"), "-t1", f"-c{how.connections}", f"-d{how.seconds}s", "-s", str(SCRIPT), url, "--"]
     done = subprocess.run(
         ["taskset", "-c", ",".join(map(str, cores or load_cores())), *command, *map(str, wanted)],
         env=libraries(),

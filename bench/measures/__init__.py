@@ -20,7 +20,7 @@ class Plan:
     """How much is measured, and with what."""
 
     rounds: int = 5
-    seconds: float = 2.0
+    seconds: int = 2
     held: int = 8192
     rollouts: int = 1_000_000
     gym: bool = False

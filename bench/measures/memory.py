@@ -2,23 +2,21 @@
 
 import asyncio
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
-from statistics import median
 
 import uvloop
 
-from ..children import child
+from ..children import Child, child
 from ..load.connection import Answer, connect
 from ..load.held import Outcome, hold
 from ..load.requests import NO_OWNER, calls, post
 from ..load.upstream import BIG
 from ..peers import Peer, Running, envoy, floor, nginx, rollcall
 from ..place import free_port
-from . import Plan, Row, ratio, said, started
+from . import Plan, Row, medians, ratio, said, started
 
 _HOLDING = (
     Peer("nginx", nginx.proxy),
@@ -28,6 +26,8 @@ _HOLDING = (
 )
 _PASSING = (Peer("nginx", nginx.proxy), Peer("envoy", envoy.proxy), Peer("rollcall", rollcall.proxy))
 _WAYS = ("up", "down")
+_BODIES = 3
+"""One after the other in each turn."""
 
 
 @contextmanager
@@ -66,17 +66,17 @@ def _held(running: Running, upstream: str, wanted: int) -> tuple[int, Outcome]:
     requests = calls(running.host, running.owners or [NO_OWNER], 1024, "hold")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop:
         loop.run(hold(running.url, upstream, islice(requests, 64)))
-        running.child.forget_peak()
-        before = running.child.rss()
+        watched = _Watched(running.child)
         outcome = loop.run(hold(running.url, upstream, islice(requests, wanted)))
-    return running.child.peak() - before, outcome
+    return watched.grown(), outcome
 
 
 @dataclass
 class Passed:
-    """What came of the long bodies: MB/s of each way and round, and the bytes grown."""
+    """What came of the long bodies, by way and round: MB/s, the same by processor time; and the bytes grown."""
 
     rates: dict[str, list[dict[str, float]]] = field(default_factory=lambda: {way: [] for way in _WAYS})
+    costs: dict[str, list[dict[str, float]]] = field(default_factory=lambda: {way: [] for way in _WAYS})
     grown: dict[str, int] = field(default_factory=dict)
 
 
@@ -84,21 +84,26 @@ def measure_bodies(plan: Plan) -> Iterator[Row]:
     """Bodies of 64 MiB as requests and as answers, each proxy in turn."""
     with ExitStack() as stack:
         upstream = stack.enter_context(_upstream())
-        sides = started(stack, _PASSING, upstream)
+        sides = [Running("direct", upstream, None), *started(stack, _PASSING, upstream)]
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop:
             passed = loop.run(_pass_all(sides, plan.rounds))
     for way, text in zip(_WAYS, ("64 MB requests", "64 MB answers"), strict=True):
-        rounds = passed.rates[way]
-        found, grown = ratio(rounds, "rollcall", "nginx"), passed.grown["rollcall"] / 1e6
-        middle = {name: median(each[name] for each in rounds) for name in rounds[0]}
-        yield Row(
-            f"{text}, and memory growth",
-            "0.5 times nginx; under 8 MB",
-            f"{middle['rollcall']:,.0f} MB/s" + (f": {found:.2f} times nginx" if found else "") + f"; {grown:.1f} MB",
-            ", ".join(f"{name} {middle[name]:,.0f} MB/s" for name in middle if name != "rollcall"),
-            None if found is None else found >= 0.5 and grown < 8,
-            {"rates": rounds, "grown": passed.grown},
-        )
+        yield _bodies_row(passed, way, text)
+
+
+def _bodies_row(passed: Passed, way: str, text: str) -> Row:
+    rates, costs, grown = passed.rates[way], passed.costs[way], passed.grown["rollcall"] / 1e6
+    found, of_cpu = ratio(rates, "rollcall", "nginx"), ratio(costs, "rollcall", "nginx")
+    middle = medians(rates)
+    against = "" if found is None else f": {found:.2f} times nginx ({of_cpu or 0:.2f} by processor time)"
+    return Row(
+        f"{text}, and memory growth",
+        "0.5 times nginx; under 8 MB",
+        f"{middle['rollcall']:,.0f} MB/s{against}; {grown:.1f} MB",
+        ", ".join(f"{name} {middle[name]:,.0f} MB/s" for name in middle if name != "rollcall"),
+        None if found is None else found >= 0.5 and grown < 8,
+        {"rates": rates, "costs": costs, "grown": passed.grown},
+    )
 
 
 async def _pass_all(sides: list[Running], rounds: int) -> Passed:
@@ -108,23 +113,39 @@ async def _pass_all(sides: list[Running], rounds: int) -> Passed:
             await _pass(side, way, size=1024 * 1024)  # what is needed once
     for number in range(rounds):
         for way in _WAYS:
-            passed.rates[way].append({side.name: await _measured(side, way, passed) for side in sides})
-        told = ", ".join(f"{way} {passed.rates[way][-1]}" for way in _WAYS)
-        said(f"round {number + 1}: {told}")
+            passed.rates[way].append({})
+            passed.costs[way].append({})
+            for side in sides:
+                await _measured(side, way, passed)
+        told = (f"{way} {name} {rate:.0f}" for way in _WAYS for name, rate in passed.rates[way][-1].items())
+        said(f"round {number + 1}, MB/s: {', '.join(told)}")
     return passed
 
 
-async def _measured(side: Running, way: str, passed: Passed) -> float:
-    """MB/s of one body; the proxy's growth is noted."""
-    assert side.child is not None
-    side.child.forget_peak()
-    before, begin = side.child.rss(), time.perf_counter()
-    answer = await _pass(side, way, BIG)
-    seconds = time.perf_counter() - begin
-    if answer.status != 200 or (way == "down" and answer.length < BIG):
-        raise ConnectionError(f"{side.name}: {answer.status} with {answer.length} bytes for a 64 MiB body")
-    passed.grown[side.name] = max(passed.grown.get(side.name, 0), side.child.peak() - before)
-    return BIG / 1e6 / seconds
+async def _measured(side: Running, way: str, passed: Passed) -> None:
+    """Some bodies one after the other: what they took, and what the proxy grew by."""
+    watched = side.child and _Watched(side.child)
+    seconds = sum([(await _pass(side, way, BIG)).seconds for _ in range(_BODIES)])
+    passed.rates[way][-1][side.name] = _BODIES * BIG / 1e6 / seconds
+    if watched:
+        passed.costs[way][-1][side.name] = _BODIES * BIG / 1e6 / max(0.01, watched.cpu())
+        passed.grown[side.name] = max(passed.grown.get(side.name, 0), watched.grown())
+
+
+class _Watched:
+    """A process from now on."""
+
+    def __init__(self, child: Child) -> None:
+        child.forget_peak()
+        self._child, self._rss, self._cpu = child, child.rss(), child.cpu()
+
+    def cpu(self) -> float:
+        """Seconds of processor time."""
+        return self._child.cpu() - self._cpu
+
+    def grown(self) -> int:
+        """Bytes of the peak above what it was."""
+        return self._child.peak() - self._rss
 
 
 async def _pass(side: Running, way: str, size: int) -> Answer:
@@ -132,6 +153,9 @@ async def _pass(side: Running, way: str, size: int) -> Answer:
     connection = await connect(side.url)
     try:
         async with asyncio.timeout(60):
-            return await connection.send(post(side.host, (side.owners or [NO_OWNER])[0], body, task))
+            answer = await connection.send(post(side.host, (side.owners or [NO_OWNER])[0], body, task))
     finally:
         connection.close()
+    if answer.status != 200 or (way == "down" and answer.length < BIG):
+        raise ConnectionError(f"{side.name}: {answer.status} with {answer.length} bytes for a 64 MiB body")
+    return answer
