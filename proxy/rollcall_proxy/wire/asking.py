@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 
+_UNSENT = Outcome("unreachable", "the idle connection was closed")
+
+
 class FailedError(Exception):
     """A request that has not got its whole answer; `outcome` says why."""
 
@@ -116,6 +119,9 @@ class Answer:
         if call is not None:
             call.give_up()
 
+    def unsent(self, out: list[bytes]) -> None:
+        self.answer_lost(_UNSENT)
+
     def server_gone(self) -> None: ...
     def server_behind(self) -> None: ...
     def server_ready(self) -> None: ...
@@ -133,9 +139,13 @@ async def ask(engine: "Engine", address: Address, request: RequestHead, body: by
     call.request_sent()
     try:
         return await answer.begun()
+    except FailedError as error:
+        if error.outcome is not _UNSENT:
+            raise
     except BaseException:
         answer.close()
         raise
+    return await ask(engine, address, request, body, limits)
 
 
 def _with_length(request: RequestHead, length: int) -> RequestHead:

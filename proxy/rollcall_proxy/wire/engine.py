@@ -103,17 +103,13 @@ class Engine:
     # Connections to servers.
 
     def idle(self, address: Address) -> ServerConnection | None:
-        """An idle connection to a server, None where there is none that is sure to be open.
-
-        A connection on which anything has come in since it is idle, if only its end, is not used: a request written
-        to it might be lost, and nobody could know whether the server had got it.
-        """
+        """The connection to a server that has been idle shortest, None where there is none."""
         pool = self._idle.get(address)
         while pool:
             connection, _ = pool.popitem()
-            if not connection.transport.is_closing() and not self._has_news(connection.fd):
+            if not connection.transport.is_closing():
+                connection.was_idle()
                 return connection
-            connection.abort()
         return None
 
     def connect(
@@ -166,7 +162,8 @@ class Engine:
         else:
             connected(connection)
 
-    def _has_news(self, fd: int) -> bool:
+    def has_news(self, fd: int) -> bool:
+        """Whether there is anything to read, or the end."""
         self._poll.register(fd, select.POLLIN | _HANGS_UP)
         try:
             return bool(self._poll.poll(0))

@@ -82,6 +82,7 @@ class Passage:
         "_one_way",
         "_over",
         "_request",
+        "_unsent",
         "consumer",
         "exchange",
     )
@@ -94,6 +95,7 @@ class Passage:
         self._held: list[bytes] = []
         self._held_head: tuple[AnswerHead, Framing] | None = None
         self._end: Fields | None = None
+        self._unsent: tuple[list[bytes], bool] | None = None  # with whether it is the whole request
         self._holds = self._one_way = self._over = False
         self.consumer: Consumer | None = None
 
@@ -226,6 +228,11 @@ class Passage:
         self._call = None
         self.exchange.caller_goes_on()
 
+    def unsent(self, out: list[bytes]) -> None:
+        self._call, self._unsent = None, (out, self.exchange.request_whole)
+        self.exchange.await_with(self)
+        self._connect()
+
     def server_behind(self) -> None:
         self.exchange.caller_waits()
 
@@ -243,8 +250,12 @@ class Passage:
 
     def _connected(self, call: ServerConnection) -> None:
         self._connecting, self._call = None, call
-        call.send(self._request, self, self._limits)
-        self.exchange.give_to(self)
+        (out, whole), self._unsent = self._unsent or (None, False), None
+        call.send(self._request, self, self._limits, out)
+        if whole:
+            call.request_sent()
+        else:
+            self.exchange.give_to(self)
 
     def _refused(self, outcome: Outcome) -> None:
         self._connecting = None

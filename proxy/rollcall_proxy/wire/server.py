@@ -29,6 +29,9 @@ class Awaiting(Protocol):
     def server_gone(self) -> None:
         """After its whole answer the server takes no more of the request."""
 
+    def unsent(self, out: list[bytes]) -> None:
+        """The connection was no longer open: of this, which is all that was written, nothing has been sent."""
+
     def server_behind(self) -> None: ...
     def server_ready(self) -> None: ...
 
@@ -51,6 +54,7 @@ class ServerConnection(Sending):
         "_started",
         "_touched",
         "_tunnel",
+        "_unproven",
         "_upgrade",
         "address",
         "fd",
@@ -65,19 +69,21 @@ class ServerConnection(Sending):
         self._body: Reader | None = None
         self._kept = self._method = b""
         self._began = self._sent = self._answered = self._tunnel = self._paused = self._upgrade = False
+        self._unproven = False  # it was idle, and may have been closed meanwhile
         self._reusable = True
         self._started = self._touched = self.idle_since = 0.0
         self.fd = -1
 
     # What the exchange does.
 
-    def send(self, head: RequestHead, awaiting: Awaiting, limits: Limits) -> None:
-        """Begin an exchange with its head."""
+    def send(self, head: RequestHead, awaiting: Awaiting, limits: Limits, out: list[bytes] | None = None) -> None:
+        """Begin an exchange with its head, or with `out`, which another connection has not sent."""
         self._awaiting, self._limits, self._method, self._upgrade = awaiting, limits, head.method, upgrade_of(head)
         self._began = self._sent = self._answered = False
         self._started = self._touched = self._engine.now()
         self._engine.calls.add(self)
-        self.write(request_to_server(head, self.address))
+        for data in out or [request_to_server(head, self.address)]:
+            self.write(data)
 
     def request_sent(self) -> None:
         """The request is whole; in a tunnel, nothing more is sent."""
@@ -104,6 +110,10 @@ class ServerConnection(Sending):
         self._awaiting = None
         self._engine.calls.discard(self)
         self.close()
+
+    def was_idle(self) -> None:
+        """The connection comes out of the pool."""
+        self._unproven = True
 
     def give_up(self) -> None:
         """Nobody waits for the rest: what is under way is broken off."""
@@ -163,6 +173,9 @@ class ServerConnection(Sending):
             return
         if self._answered:
             awaiting.server_gone()
+        elif self._unproven and self._out is not None:
+            out, self._out = self._out, None
+            awaiting.unsent(out)
         elif self._tunnel:
             awaiting.answer_lost(Outcome("cut", _why(error)))
         elif self._body is not None and self._body.ends_with_connection and error is None:
@@ -177,6 +190,20 @@ class ServerConnection(Sending):
     def resume_writing(self) -> None:
         if self._awaiting is not None:
             self._awaiting.server_ready()
+
+    def _flush(self) -> None:
+        """A connection on which anything has come in since it is idle, if only its end, is not used.
+
+        What is written to it might be lost, and nobody could know whether the server had got it.
+        """
+        if self._unproven:
+            if self._out is not None and self._awaiting is not None and self._engine.has_news(self.fd):
+                out, awaiting = self._out, self._awaiting
+                self.give_up()
+                awaiting.unsent(out)
+                return
+            self._unproven = False
+        super()._flush()
 
     # Reading answers.
 

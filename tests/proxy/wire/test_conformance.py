@@ -14,7 +14,8 @@ async def played(wire: Wire, case: Case, direct: bool) -> tuple[bytes, bytes, st
     wire.plays(case.server)
     caller = await wire.caller(*case.caller, direct=direct)
     server_sees = case.sent if case.server_sees is None or direct else case.server_sees
-    await caller.settled(len(case.answered if case.caller_sees is None or direct else case.caller_sees))
+    caller_sees = case.answered if case.caller_sees is None or direct else case.caller_sees
+    await caller.settled(len(caller_sees), case.end, patience=0.2 if direct else 5.0)
     await (await wire.server.peer()).until(lambda: len(wire.server.seen) >= len(server_sees))
     return wire.server.seen, caller.seen, caller.end
 

@@ -52,7 +52,7 @@ class Case:
 
 def asks(name: str, request: bytes, on: bytes | None = None, why: str = "") -> Case:
     """A request that comes to the server as it is, or as `on`."""
-    return Case(name, (request,), (until((on or request)[-6:]), HI), on, None, "open", why)
+    return Case(name, (request,), (until((on or request)[-4:]), HI), on, None, "open", why)
 
 
 def answers(name: str, *answer: Step, to: bytes | None = None, end: End = "open", why: str = "") -> Case:

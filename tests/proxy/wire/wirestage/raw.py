@@ -23,7 +23,7 @@ class Peer:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self.writer = reader, writer
-        self.seen, self.end = b"", "open"
+        self.seen, self.end = bytearray(), "open"
         self._more = asyncio.Event()
         self._reading = asyncio.create_task(self._read(), name="peer reads")
 
@@ -44,12 +44,12 @@ class Peer:
                 self._more.clear()
                 await self._more.wait()
 
-    async def settled(self, size: int) -> None:
-        """Wait until `size` bytes were seen, and then whether more comes, or the end."""
+    async def settled(self, size: int, end: End = "open", patience: float = _PATIENCE_S) -> None:
+        """Wait until `size` bytes were seen, and then for the end, or whether more comes where none is to come."""
         with suppress(TimeoutError):
             await self.until(lambda: len(self.seen) >= size)
         with suppress(TimeoutError):
-            await self.until(lambda: False, QUIET_S)
+            await self.until(lambda: False, QUIET_S if end == "open" else patience)
 
     async def follow(self, script: "Script") -> None:
         """Do a script's steps, while the connection lasts."""

@@ -57,12 +57,17 @@ class Wire:
         """What the server does on its first connection, on its second, and so on."""
         self.server.scripts.extend(scripts)
 
+    async def soon(self, true: Callable[[], Any]) -> bool:
+        """Whether something comes true within two seconds."""
+        for _ in range(400):
+            if true():
+                return True
+            await asyncio.sleep(0.005)
+        return False
+
     async def left_over(self) -> tuple[int, int]:
         """Callers' and servers' connections in an exchange, once the loop has had time to close what is closed."""
-        for _ in range(50):
-            if not self.engine.callers and not self.engine.calls:
-                break
-            await asyncio.sleep(0.005)
+        await self.soon(lambda: not self.engine.callers and not self.engine.calls)
         return len(self.engine.callers), len(self.engine.calls)
 
     def _handle(self, exchange: Exchange) -> None:

@@ -1,0 +1,185 @@
+"""Limits of time and number: of exchanges, of callers, and of idle connections."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from rollcall_proxy.wire import Consumer, Limits, Outcome, Settings
+from wirestage.cases import ASKED, CHUNKED, END, GET, HI, LENGTH_2, OK, POST
+from wirestage.raw import Peer, closes, pause, resets, until
+from wirestage.through import SETTINGS, Wire
+
+SHORT = Settings(head_time=0.1, idle_caller=0.1, idle_server=0.1, linger=0.1, callers=2, tick=0.02)
+
+
+@pytest.fixture
+async def short() -> AsyncIterator[Wire]:
+    """A wire with short limits of its own."""
+    async with Wire(SHORT) as started:
+        yield started
+
+
+@pytest.mark.parametrize(
+    ("script", "limits", "limit"),
+    [
+        ((), Limits(first=0.05), "first"),
+        ((ASKED, b"HTTP/1.1 103 x\r\n\r\n"), Limits(first=0.05, idle=9), "first"),
+        ((ASKED, OK + CHUNKED + END), Limits(first=9, idle=0.05), "idle"),
+        ((ASKED, OK + CHUNKED + END), Limits(first=0.01, idle=9, total=0.05), "total"),
+        ((), Limits(total=0.05), "total"),
+    ],
+)
+async def test_a_server_that_takes_too_long_is_given_up(wire: Wire, script, limits: Limits, limit: str) -> None:
+    ends: list[Outcome] = []
+
+    class Here(Consumer):
+        def on_end(self, outcome: Outcome) -> None:
+            ends.append(outcome)
+            super().on_end(outcome)
+
+    wire.consumer, wire.limits = Here, limits
+    wire.plays(script)
+    caller = await wire.caller(GET + END)
+    await caller.until(lambda: b"504" in caller.seen)
+    assert [(outcome.word, outcome.limit, outcome.sent) for outcome in ends] == [("timeout", limit, True)]
+    server = await wire.server.peer()
+    await server.until(lambda: False, patience=1)
+
+
+async def test_a_slow_answer_within_its_limits_passes(wire: Wire) -> None:
+    wire.limits = Limits(first=9, idle=0.2, total=9)
+    wire.plays(
+        (ASKED, OK + CHUNKED + END, *(step for _ in range(6) for step in (pause(0.08), b"1\r\nx\r\n")), b"0\r\n\r\n")
+    )
+    caller = await wire.caller(GET + END)
+    await caller.until(lambda: caller.seen.endswith(b"0\r\n\r\n"))
+    assert caller.seen.count(b"1\r\nx\r\n") == 6
+
+
+async def test_a_caller_that_reads_slowly_is_not_the_servers_fault(wire: Wire) -> None:
+    wire.limits = Limits(idle=0.05)
+    size = 30_000_000
+    wire.plays((ASKED, OK + b"Content-Length: %d\r\n" % size + END, b"x" * size))
+    caller = await wire.caller()
+    caller.writer.transport.pause_reading()
+    await caller.follow((GET + END, pause(0.4)))
+    caller.writer.transport.resume_reading()
+    await caller.until(lambda: len(caller.seen) > size)
+    assert caller.end == "open"
+
+
+async def test_a_head_that_does_not_come_whole_in_time_ends_the_connection(short: Wire) -> None:
+    caller = await short.caller(GET)
+    await caller.until(lambda: False)
+    assert (caller.seen, caller.end) == (b"", "closed")
+
+
+async def test_an_idle_caller_is_closed(short: Wire) -> None:
+    short.plays((ASKED, HI))
+    caller = await short.caller(GET + END)
+    await caller.until(lambda: False)
+    assert (caller.seen, caller.end) == (HI, "closed")
+
+
+async def test_a_caller_that_waits_for_its_answer_is_not_idle(short: Wire) -> None:
+    short.plays((ASKED, pause(0.3), HI))
+    caller = await short.caller(GET + END)
+    await caller.until(lambda: caller.seen == HI)
+
+
+async def test_a_refused_caller_that_goes_on_sending_is_closed_in_the_end(short: Wire) -> None:
+    caller = await short.caller(b"NO\r\n\r\n", until(b"400"), b"x" * 100)
+    assert await short.left_over() == (0, 0)
+    assert b"400" in caller.seen
+
+
+async def test_more_callers_than_the_limit_are_answered_503(short: Wire) -> None:
+    kept = [await short.caller() for _ in range(2)]
+    await asyncio.sleep(0.01)
+    caller = await short.caller()
+    await caller.until(lambda: False)
+    assert (caller.seen[:13], caller.end) == (b"HTTP/1.1 503 ", "closed")
+    assert [peer.seen for peer in kept] == [b"", b""]
+
+
+async def test_a_connection_to_the_server_is_used_again(wire: Wire) -> None:
+    wire.plays((ASKED, HI, until(POST + END), HI))
+    for request in (GET + END, POST + END):
+        caller = await wire.caller(request)
+        await caller.until(lambda caller=caller: caller.seen == HI)
+    assert len(wire.server.peers) == 1
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        (ASKED, HI, closes),
+        (ASKED, HI + b"HTTP/1.1 200 more than was asked for\r\n\r\n"),
+        (ASKED, HI, pause(0.03), b"HTTP/1.1 408 Request Timeout\r\n\r\n"),
+        (ASKED, OK + b"Connection: close\r\nContent-Length: 2\r\n" + END + b"hi"),
+        (ASKED, b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n" + END + b"hi"),
+    ],
+    ids=["closed", "excess", "excess later", "said close", "HTTP/1.0"],
+)
+async def test_a_connection_that_may_be_closed_is_not_used_again(wire: Wire, first) -> None:
+    wire.plays(first, (ASKED, HI))
+    for _ in range(2):
+        caller = await wire.caller(POST + END)
+        await caller.until(lambda caller=caller: caller.seen.endswith(b"hi"))
+        await asyncio.sleep(0.05)
+    assert [peer.seen for peer in wire.server.peers] == 2 * [POST + END]
+
+
+@pytest.mark.parametrize("leaves", [closes, resets])
+@pytest.mark.parametrize(
+    "request_",
+    [(POST + END,), (POST + CHUNKED + END + b"1\r\nx\r\n0\r\n\r\n",), (POST + LENGTH_2 + END + b"h", pause(), b"i")],
+    ids=["no body", "chunks", "length, in two"],
+)
+async def test_a_request_that_meets_a_closed_connection_is_sent_on_another(wire: Wire, request_, leaves) -> None:
+    """The server closes, and the next request comes, within one turn of the loop."""
+    wire.plays((ASKED, HI), (until(b"".join(request_[::2])[-5:]), HI))
+    caller = await wire.caller(GET + END)
+    await caller.until(lambda: caller.seen == HI)
+    await wire.server.peers[0].follow((leaves,))
+    await caller.follow(request_)
+    await caller.until(lambda: caller.seen == HI + HI)
+    assert [peer.seen for peer in wire.server.peers] == [GET + END, b"".join(request_[::2])]
+
+
+async def test_a_request_that_may_have_arrived_is_not_sent_again(wire: Wire) -> None:
+    wire.plays((ASKED, HI, until(POST + END), closes))
+    for request in (GET + END, POST + END):
+        caller = await wire.caller(request)
+        await caller.until(lambda caller=caller: caller.seen != b"")
+    assert caller.seen.startswith(b"HTTP/1.1 502 ")
+    assert wire.server.seen == GET + END + POST + END
+
+
+async def test_idle_connections_to_a_server_are_dropped(short: Wire) -> None:
+    short.plays((ASKED, HI))
+    await (await short.caller(GET + END)).settled(1)
+    server = await short.server.peer()
+    await server.until(lambda: False, patience=2)
+    assert server.end != "open"
+
+
+async def test_a_body_larger_than_memory_should_hold_makes_its_sender_wait(wire: Wire) -> None:
+    async def stops_reading(server: Peer) -> None:
+        server.writer.transport.pause_reading()
+
+    wire.plays((stops_reading,))
+    caller = await wire.caller(POST + b"Content-Length: 40000000\r\n" + END, pause())
+    sending = asyncio.ensure_future(caller.follow((b"x" * 40_000_000,)))
+    await asyncio.sleep(0.3)
+    assert caller.writer.transport.get_write_buffer_size() > 10_000_000
+    (await wire.server.peer()).writer.transport.resume_reading()
+    await sending
+    await (await wire.server.peer()).until(lambda: len(wire.server.seen) > 40_000_000)
+
+
+def test_the_defaults_fit_gym() -> None:
+    """Gym's client keeps idle connections for 15 s, its servers for 30 s."""
+    assert Settings().idle_caller > 15
+    assert Settings().idle_server < 30
+    assert SETTINGS.head_limit == 256 * 1024
