@@ -83,7 +83,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=int, default=2, help="seconds of each turn")
     parser.add_argument("--held", type=int, default=8192, help="requests held in flight")
     parser.add_argument("--rollouts", type=int, default=1_000_000, help="rollouts of the large run")
-    parser.add_argument("--gym", action="store_true", help="1,000 rollouts of real Gym too (ten minutes)")
+    parser.add_argument(
+        "--gym", type=int, nargs="?", const=1000, default=0, help="so many rollouts of real Gym too (1,000)"
+    )
     parser.add_argument("--postgres", default=None, help="URL of a PostgreSQL database for the collector's events")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md although not all is measured")
     return parser.parse_args()

@@ -14,6 +14,8 @@ from ..install import libraries, program
 from ..place import load_cores
 
 SCRIPT = Path(__file__).with_name("owned.lua")
+_PATIENCE_S = 30
+"""Seconds until a request without an answer counts as failed."""
 _first = count(10_000_000, 10_000_000)
 
 
@@ -49,13 +51,24 @@ class Result:
 def load(url: str, owners: Path, how: Load, cores: Sequence[int] | None = None) -> Result:
     """Load a proxy for a while. Raises LoadError."""
     wanted = [owners, how.size, how.failing, next(_first)]
-    command = [program("wrk"), "-t1", f"-c{how.connections}", f"-d{how.seconds}s", "-s", str(SCRIPT), url, "--"]
+    command = [
+        program("wrk"),
+        "-t1",
+        f"-c{how.connections}",
+        f"-d{how.seconds}s",
+        "--timeout",
+        f"{_PATIENCE_S}s",
+        "-s",
+        str(SCRIPT),
+        url,
+        "--",
+    ]
     done = subprocess.run(
         ["taskset", "-c", ",".join(map(str, cores or load_cores())), *command, *map(str, wanted)],
         env=libraries(),
         capture_output=True,
         text=True,
-        timeout=how.seconds + 30,
+        timeout=how.seconds + 2 * _PATIENCE_S,
         check=False,
     )
     result = parsed(done.stdout)

@@ -23,7 +23,7 @@ class Plan:
     seconds: int = 2
     held: int = 8192
     rollouts: int = 1_000_000
-    gym: bool = False
+    gym: int = 0
     postgres: str | None = None
 
 

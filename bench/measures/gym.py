@@ -9,12 +9,16 @@ from importlib import import_module
 from ..place import PROJECT, cores, scratch
 from . import Plan, Row, medians, ratio, said
 
-VERSION, TASKS, REPEATS = "0.7.0", 250, 4
+VERSION, REPEATS = "0.7.0", 4
+_USUAL = 1000
 
 
 def measure(plan: Plan) -> Iterator[Row]:
-    """Wall time of 1,000 rollouts. Both laboratories' servers are up all the time, and take turns."""
-    what, reach = f"{TASKS * REPEATS:,} rollouts of real Gym {VERSION}: wall time with against without Rollcall", "1.03"
+    """Wall time of a run. Both laboratories' servers are up all the time, and take turns."""
+    what, reach = (
+        f"{plan.gym or _USUAL:,} rollouts of real Gym {VERSION}: wall time with against without Rollcall",
+        "1.03",
+    )
     if not plan.gym:
         yield Row(what, reach, "not measured: add --gym")
         return
@@ -26,7 +30,7 @@ def measure(plan: Plan) -> Iterator[Row]:
     except install.InstallError as error:
         yield Row(what, reach, f"not measured: {error}")
         return
-    folder, rows, rounds = scratch("gym"), tasks.tasks(TASKS), []
+    folder, rows, rounds = scratch("gym"), tasks.tasks(plan.gym // REPEATS), []
     with ExitStack() as stack:
         collector = sidecar.collector(folder / "collector")
         stack.callback(collector.process.end)

@@ -8,7 +8,7 @@ import uvloop
 
 from ..load.paced import Target, paced
 from ..load.requests import NO_OWNER, calls
-from ..peers import Peer, Running, envoy, floor, nginx, rollcall
+from ..peers import Peer, Running, envoy, floor, haproxy, rollcall
 from . import Plan, Row, percentile, started
 
 RATE = 200
@@ -19,7 +19,7 @@ def measure(plan: Plan) -> Iterator[Row]:
     """p50 and p99 against direct, requests to each in turn."""
     seconds = plan.seconds * plan.rounds
     with ExitStack() as stack:
-        upstream = stack.enter_context(nginx.upstream())
+        upstream = stack.enter_context(haproxy.upstream())
         sides = [Running("direct", upstream, None), *started(stack, _PEERS, upstream)]
         targets = [Target(each.name, each.url, calls(each.host, each.owners or [NO_OWNER], 1024)) for each in sides]
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop:

@@ -40,7 +40,7 @@ class Side:
 def measure(plan: Plan) -> Iterator[Row]:
     """One process, 1 KB POSTs, 32 connections."""
     with ExitStack() as stack:
-        upstream = stack.enter_context(nginx.upstream())
+        upstream = stack.enter_context(haproxy.upstream())
         sides = [Running("direct", upstream, None), *started(stack, PEERS, upstream)]
         how = Load(seconds=plan.seconds)
         rates, costs = alternated([Side(each.name, each, how, load_cores()) for each in sides], plan.rounds)
@@ -74,7 +74,7 @@ def measure_workers(plan: Plan) -> Iterator[Row]:
         yield Row(what, reach, "not measured: `rollcall proxy` has no --workers")
         return
     with ExitStack() as stack:
-        upstream, how = stack.enter_context(nginx.upstream()), Load(seconds=plan.seconds)
+        upstream, how = stack.enter_context(haproxy.upstream()), Load(seconds=plan.seconds)
         one = stack.enter_context(rollcall.proxy(upstream))
         two = stack.enter_context(rollcall.proxy(upstream, workers=2))
         sides = [Side("one", one, how, load_cores()), Side("two", two, how, cores())]
@@ -89,7 +89,7 @@ def measure_workers(plan: Plan) -> Iterator[Row]:
 def measure_tags(plan: Plan) -> Iterator[Row]:
     """One process, none of whose calls fail, beside itself when a tenth of them do."""
     with ExitStack() as stack:
-        upstream = stack.enter_context(nginx.upstream())
+        upstream = stack.enter_context(haproxy.upstream())
         one = stack.enter_context(rollcall.proxy(upstream))
         good, bad = Load(seconds=plan.seconds), Load(seconds=plan.seconds, failing=10)
         sides = [Side("good", one, good, load_cores()), Side("a tenth fails", one, bad, load_cores())]

@@ -1,4 +1,4 @@
-"""nginx with one worker: a proxy that streams, and the upstream of the throughput measures."""
+"""nginx with one worker, passing bodies on as they come."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..children import Child, child
 from ..install import libraries, program
-from ..place import free_port, load_cores, proxy_cores, scratch
+from ..place import free_port, proxy_cores, scratch
 from . import Running
 
 _ALL = """
@@ -30,17 +30,6 @@ server {{
   }}
 }}
 """
-_UPSTREAM = """
-server {{
-  listen 127.0.0.1:{port} backlog=4096;
-  location / {{
-    if ($http_bench_task = fail) {{ return 500 '{{"error":"this call fails on purpose"}}'; }}
-    return 200 '{answer}';
-  }}
-}}
-"""
-_START = '{"id":"resp_1","object":"response","status":"completed","output":[{"type":"message","content":"'
-ANSWER = _START + "y" * (1024 - len(_START) - 4) + '"}]}'
 
 
 @contextmanager
@@ -50,15 +39,6 @@ def proxy(upstream: str) -> Iterator[Running]:
     part = _PROXY.format(upstream=upstream.removeprefix("http://"), port=port)
     with _nginx("nginx", port, part, proxy_cores()) as started:
         yield Running("nginx", f"http://127.0.0.1:{port}", started)
-
-
-@contextmanager
-def upstream() -> Iterator[str]:
-    """nginx as a model endpoint that answers at once, with 1 KB, or with 500 where a request asks for that."""
-    port = free_port()
-    part = _UPSTREAM.format(port=port, answer=ANSWER)
-    with _nginx("upstream", port, part, load_cores()):
-        yield f"http://127.0.0.1:{port}"
 
 
 @contextmanager
