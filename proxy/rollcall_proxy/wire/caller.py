@@ -140,6 +140,8 @@ class CallerConnection(Sending):
 
     def cut(self, reset: bool) -> None:
         """Break the connection: what has been written is sent, unless only a reset shows that it is not whole."""
+        if self.transport.is_closing():
+            return
         if reset:
             # Without this, a connection with nothing left to send is aborted as cleanly as it is closed (socket(7)).
             self.transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, _RESET)

@@ -192,7 +192,7 @@ class Engine:
 
     def _look_at_unread(self) -> None:
         """A connection that is not read from does not show that its peer has left."""
-        for caller in list(self.unread):
+        for caller in [each for each in self.unread if not each.transport.is_closing()]:
             self._poll.register(caller.fd, _HANGS_UP)
             gone = bool(self._poll.poll(0))
             self._poll.unregister(caller.fd)

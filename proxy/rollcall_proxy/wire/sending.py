@@ -31,7 +31,12 @@ class Sending(asyncio.Protocol):
     def end_writing(self) -> None:
         """Send nothing more, and read on; where that cannot be said (TLS), close."""
         self._flush()
-        self.transport.write_eof() if self.transport.can_write_eof() else self.transport.close()
+        if self.transport.is_closing():
+            return
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        else:
+            self.transport.close()
 
     def close(self) -> None:
         """Close the connection once all that has been written is sent."""
@@ -44,6 +49,6 @@ class Sending(asyncio.Protocol):
         self.transport.abort()
 
     def _flush(self) -> None:
-        out, self._out = self._out, None
-        if out is not None and not self.transport.is_closing():
+        if self._out is not None and not self.transport.is_closing():
+            out, self._out = self._out, None
             self.transport.writelines(out)

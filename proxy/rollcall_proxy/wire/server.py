@@ -163,7 +163,7 @@ class ServerConnection(Sending):
         if self._tunnel and self._awaiting is not None:
             self._awaiting.answer_end([])
             return True
-        self.abort()  # to close it would wait until the server had read the rest of the request
+        self.transport.abort()  # to close it would wait until the server had read the rest of the request
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -196,7 +196,7 @@ class ServerConnection(Sending):
 
         What is written to it might be lost, and nobody could know whether the server had got it.
         """
-        if self._unproven:
+        if self._unproven and not self.transport.is_closing():
             if self._out is not None and self._awaiting is not None and self._engine.has_news(self.fd):
                 out, awaiting = self._out, self._awaiting
                 self.give_up()

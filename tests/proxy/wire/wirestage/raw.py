@@ -24,6 +24,7 @@ class Peer:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self.writer = reader, writer
         self.seen, self.end = bytearray(), "open"
+        self.has_ended = False
         self._more = asyncio.Event()
         self._reading = asyncio.create_task(self._read(), name="peer reads")
 
@@ -56,6 +57,8 @@ class Peer:
         with suppress(ConnectionError):
             for step in script:
                 if isinstance(step, bytes):
+                    if self.has_ended or self.writer.is_closing():
+                        return
                     self.writer.write(step)
                     await self.writer.drain()
                 else:
@@ -93,7 +96,9 @@ def pause(seconds: float = 0.01) -> Step:
 
 async def eof(peer: Peer) -> None:
     """Send nothing more, and read on."""
-    peer.writer.write_eof()
+    peer.has_ended = True
+    if not peer.writer.is_closing():
+        peer.writer.write_eof()
 
 
 async def closes(peer: Peer) -> None:
@@ -103,6 +108,8 @@ async def closes(peer: Peer) -> None:
 
 async def resets(peer: Peer) -> None:
     """Reset the connection."""
+    if peer.writer.is_closing():
+        return
     peer.writer.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, pack("ii", 1, 0))
     peer.writer.transport.abort()
 
