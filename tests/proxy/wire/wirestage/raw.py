@@ -68,7 +68,7 @@ class Peer:
         """Close the connection, and read no more."""
         self._reading.cancel()
         self.writer.close()
-        with suppress(ConnectionError):
+        with suppress(OSError):
             await self.writer.wait_closed()
 
 
@@ -114,6 +114,14 @@ async def resets(peer: Peer) -> None:
     peer.writer.transport.abort()
 
 
+def listening() -> socket.socket:
+    """A bound socket whose connections keep little: the system may else keep 32 MB for a peer that does not read."""
+    bound = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    bound.setsockopt(SOL_SOCKET, socket.SO_RCVBUF, 256 * 1024)
+    bound.setblocking(False)
+    return bound
+
+
 class Server:
     """Follows a script on each connection: the first script on the first one, and so on; then it only reads."""
 
@@ -125,7 +133,7 @@ class Server:
 
     async def start(self) -> int:
         """Listen; the port."""
-        bound = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        bound = listening()
         self._server = await asyncio.start_server(self._accept, sock=bound, limit=1 << 20)
         return int(bound.getsockname()[1])
 

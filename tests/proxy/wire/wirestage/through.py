@@ -1,14 +1,13 @@
 """An engine in front of a scripted server."""
 
 import asyncio
-import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any, Self
 
 from rollcall_proxy.wire import Address, Consumer, Engine, Exchange, Limits, Passage, Settings
 
-from .raw import Peer, Script, Server, call
+from .raw import Peer, Script, Server, call, listening
 
 SETTINGS = Settings(linger=0.3, tick=0.02)
 
@@ -32,8 +31,7 @@ class Wire:
         self._stack.push_async_callback(self.engine.close, 0)
         self.server_port = await self.server.start()
         self._stack.push_async_callback(self.server.close)
-        bound = socket.create_server(("127.0.0.1", 0), backlog=1024)
-        bound.setblocking(False)
+        bound = listening()
         await self.engine.listen(bound, self._handle)
         self.port = int(bound.getsockname()[1])
         self.address = Address("127.0.0.1", self.server_port)
