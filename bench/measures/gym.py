@@ -1,5 +1,6 @@
 """Runs of real Gym with Rollcall attached beside runs without: `--gym`, since each takes a minute."""
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -32,6 +33,8 @@ def measure(plan: Plan) -> Iterator[Row]:
         return
     folder, rows, rounds = scratch("gym"), tasks.tasks(plan.gym // REPEATS), []
     with ExitStack() as stack:
+        stack.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
+        os.sched_setaffinity(0, cores())  # which the laboratories' processes take over
         collector = sidecar.collector(folder / "collector")
         stack.callback(collector.process.end)
         labs = {
