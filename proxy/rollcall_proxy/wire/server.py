@@ -12,8 +12,6 @@ from .sending import Sending
 if TYPE_CHECKING:
     from .engine import Engine
 
-_HEAD_LIMIT = 256 * 1024
-
 
 class Awaiting(Protocol):
     """Gets what becomes of a request. `answer_end` and `answer_lost` are each the last, but for `server_gone`."""
@@ -141,6 +139,9 @@ class ServerConnection(Sending):
         self.fd = transport.get_extra_info("socket").fileno()
 
     def data_received(self, data: bytes) -> None:
+        if self._unproven and self._awaiting is not None:
+            self._hand_back()  # an answer to nothing
+            return
         if self._awaiting is None or self._answered:
             self._reusable = False  # nobody has asked for it
             if self._awaiting is None:
@@ -174,8 +175,7 @@ class ServerConnection(Sending):
         if self._answered:
             awaiting.server_gone()
         elif self._unproven and self._out is not None:
-            out, self._out = self._out, None
-            awaiting.unsent(out)
+            awaiting.unsent(self._out)
         elif self._tunnel:
             awaiting.answer_lost(Outcome("cut", _why(error)))
         elif self._body is not None and self._body.ends_with_connection and error is None:
@@ -197,18 +197,23 @@ class ServerConnection(Sending):
         What is written to it might be lost, and nobody could know whether the server had got it.
         """
         if self._unproven and not self.transport.is_closing():
-            if self._out is not None and self._awaiting is not None and self._engine.has_news(self.fd):
-                out, awaiting = self._out, self._awaiting
-                self.give_up()
-                awaiting.unsent(out)
+            if self._out is not None and self._engine.has_news(self.fd):
+                self._loop.call_soon(self._hand_back)  # not at once: who is writing may not be done
                 return
             self._unproven = False
         super()._flush()
 
+    def _hand_back(self) -> None:
+        """Let what has been written be sent on another connection."""
+        out, awaiting = self._out, self._awaiting
+        self.give_up()
+        if awaiting is not None and out is not None:
+            awaiting.unsent(out)
+
     # Reading answers.
 
     def _heads(self, awaiting: Awaiting, searched: int) -> None:
-        while self._kept and (end := end_of_head(self._kept, _HEAD_LIMIT, searched)):
+        while self._kept and (end := end_of_head(self._kept, self._engine.settings.head_limit, searched)):
             head, self._kept, searched = read_answer(self._kept[:end]), self._kept[end:], 0
             if head.status >= 200 or head.status == 101:
                 self._final(awaiting, head)

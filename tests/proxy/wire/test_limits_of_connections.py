@@ -1,6 +1,8 @@
 """Limits of time and number: of exchanges, of callers, and of idle connections."""
 
 import asyncio
+import os
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
@@ -145,6 +147,22 @@ async def test_a_request_that_meets_a_closed_connection_is_sent_on_another(wire:
     await caller.follow(request_)
     await caller.until(lambda: caller.seen == HI + HI)
     assert [peer.seen for peer in wire.server.peers] == [GET + END, b"".join(request_[::2])]
+
+
+async def test_a_long_request_that_meets_a_closed_connection_is_sent_whole_on_another(wire: Wire) -> None:
+    """What is large is written at once, while the rest of it is still being handed over."""
+    wire.plays((ASKED, HI), (until(b"end"), HI))
+    caller = await wire.caller(GET + END)
+    await caller.until(lambda: caller.seen == HI)
+    wire.handler = lambda exchange: None
+    parts = [POST + b"Content-Length: 120003\r\n" + END, b"a" * 40_000, b"b" * 80_000, b"end"]
+    await caller.follow([step for part in parts for step in (part, pause())])
+    assert await wire.soon(lambda: wire.engine.unread)
+    with socket.socket(fileno=os.dup(wire.server.peers[0].writer.get_extra_info("socket").fileno())) as server:
+        server.shutdown(socket.SHUT_WR)
+        wire.pass_on(wire.exchanges[-1])
+    await caller.until(lambda: caller.seen == HI + HI)
+    assert wire.server.peers[1].seen == b"".join(parts)
 
 
 async def test_a_request_that_may_have_arrived_is_not_sent_again(wire: Wire) -> None:
