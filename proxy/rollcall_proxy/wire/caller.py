@@ -159,6 +159,13 @@ class CallerConnection(Sending):
         if self._exchange is None:
             self.close()
 
+    def break_off(self) -> None:
+        """Close it now; an exchange that is not over must not look as if it were."""
+        if self._exchange is not None:
+            self.cut(reset=True)
+        else:
+            self.abort()
+
     # Reading requests.
 
     def _take(self, data: bytes) -> None:

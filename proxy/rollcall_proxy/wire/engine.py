@@ -89,7 +89,9 @@ class Engine:
         for task in list(self._connecting):
             task.cancel()
         idle = [connection for each in self._idle.values() for connection in each]
-        for connection in [*self.callers, *self.calls, *idle]:
+        for caller in list(self.callers):
+            caller.break_off()
+        for connection in [*self.calls, *idle]:
             connection.abort()
         await asyncio.sleep(0)  # the loop tells the connections that they are lost
 
@@ -160,7 +162,15 @@ class Engine:
         except OSError as error:
             failed(Outcome("unreachable", str(error)))
         else:
+            self._hand_over(connection, connected)
+
+    def _hand_over(self, connection: ServerConnection, connected: Callable[[ServerConnection], None]) -> None:
+        try:
             connected(connection)
+        except Exception as error:
+            # As the loop does when a connection's own method raises: the exchange must not wait for ever.
+            self.loop.call_exception_handler({"message": "a consumer has failed", "exception": error})
+            connection.transport.abort()
 
     def has_news(self, fd: int) -> bool:
         """Whether there is anything to read, or the end."""

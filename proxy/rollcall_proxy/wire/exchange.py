@@ -154,6 +154,8 @@ class Exchange:
 
         Raises ConnectionResetError when the caller leaves.
         """
+        if self.left:
+            raise ConnectionResetError("the caller has left")
         if self._trailers is None:
             wanted = BodyReader(self, limit)
             self.give_to(wanted)
@@ -210,6 +212,8 @@ class Exchange:
 
     def begin(self, head: AnswerHead, framing: Framing) -> None:
         """Begin the final answer. Its fields must say the framing that is given."""
+        if self.begun:
+            raise RuntimeError("the exchange has been answered already")
         if framing != "none" and (self.head.method == b"HEAD" or head.status in (204, 304)):
             framing = "none"
         if self.head.minor == 0 and framing == "chunked":

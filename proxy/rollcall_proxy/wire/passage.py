@@ -102,6 +102,9 @@ class Passage:
     def begin(self, consumer: Callable[["Passage"], Consumer]) -> None:
         """Connect, and send the request."""
         self.consumer = consumer(self)
+        if self.exchange.left:
+            self._ended(Outcome("left", "the caller closed the connection"))
+            return
         self.exchange.await_with(self)
         self._connect()
 

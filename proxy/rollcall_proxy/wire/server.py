@@ -43,6 +43,7 @@ class ServerConnection(Sending):
         "_began",
         "_body",
         "_engine",
+        "_eof",
         "_kept",
         "_limits",
         "_method",
@@ -66,7 +67,7 @@ class ServerConnection(Sending):
         self._limits = NO_LIMITS
         self._body: Reader | None = None
         self._kept = self._method = b""
-        self._began = self._sent = self._answered = self._tunnel = self._paused = self._upgrade = False
+        self._began = self._sent = self._answered = self._tunnel = self._paused = self._upgrade = self._eof = False
         self._unproven = False  # it was idle, and may have been closed meanwhile
         self._reusable = True
         self._started = self._touched = self.idle_since = 0.0
@@ -161,6 +162,7 @@ class ServerConnection(Sending):
             self._fail(Outcome("no_http", str(error)))
 
     def eof_received(self) -> bool:
+        self._eof = True
         if self._tunnel and self._awaiting is not None:
             self._awaiting.answer_end([])
             return True
@@ -178,7 +180,7 @@ class ServerConnection(Sending):
             awaiting.unsent(self._out)
         elif self._tunnel:
             awaiting.answer_lost(Outcome("cut", _why(error)))
-        elif self._body is not None and self._body.ends_with_connection and error is None:
+        elif self._body is not None and self._body.ends_with_connection and self._eof and error is None:
             awaiting.answer_end([])
         else:
             awaiting.answer_lost(Outcome("cut" if self._began else "dropped", _why(error)))

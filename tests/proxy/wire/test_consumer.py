@@ -3,6 +3,7 @@
 import asyncio
 from typing import ClassVar
 
+import pytest
 from rollcall_proxy.wire import AnswerHead, Consumer, Outcome, Passage
 from rollcall_proxy.wire.passage import Step
 from wirestage.cases import ASKED, CHUNKED, END, GET, HI, LENGTH_2, OK, POST
@@ -223,6 +224,31 @@ async def test_a_local_answer_to_a_caller_that_waits_for_100_ends_the_connection
     caller = await wire.caller(POST + b"Expect: 100-continue\r\n" + LENGTH_2 + END)
     await caller.until(lambda: False)
     assert caller.seen == b"HTTP/1.1 401 \r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+@pytest.mark.parametrize("method", ["on_request_piece", "on_answer_head", "on_answer_piece"])
+async def test_a_consumer_that_raises_ends_its_own_exchange_alone(wire: Wire, method: str) -> None:
+    def raises(self: Consumer, value: object) -> None:
+        raise ValueError(value)
+
+    reported: list[object] = []
+    wire.engine.loop.set_exception_handler(lambda _, context: reported.append(context["exception"]))
+    wire.consumer = type("Raises", (Consumer,), {method: raises})
+    wire.plays((until(b"hi"), HI), (ASKED, HI))
+    caller = await wire.caller(POST + LENGTH_2 + END + b"hi")
+    await caller.until(lambda: b"502" in caller.seen or len(caller.seen) > 30)
+    assert isinstance(reported[0], ValueError)
+    wire.consumer = None
+    caller = await wire.caller(GET + END)
+    await caller.until(lambda: caller.seen == HI)
+
+
+async def test_an_exchange_is_answered_once(wire: Wire) -> None:
+    wire.handler = lambda exchange: None
+    await wire.caller(GET + END, pause())
+    wire.exchanges[0].answer(200, [])
+    with pytest.raises(RuntimeError):
+        wire.exchanges[0].answer(200, [])
 
 
 async def test_an_exchange_can_be_cut_before_any_answer(wire: Wire) -> None:

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
-from rollcall_proxy.wire import AnswerHead, Consumer, Outcome
+from rollcall_proxy.wire import AnswerHead, Consumer, FailedError, Outcome, RequestHead
 from rollcall_proxy.wire.passage import Step
 from wirestage.cases import ASKED, CHUNKED, END, GET, HI, LENGTH_2, OK, POST
 from wirestage.raw import Peer, closes, eof, pause, resets, until
@@ -158,6 +158,17 @@ async def test_an_answer_after_the_callers_leaving_is_for_nobody(wire: Wire) -> 
     exchange.answer(200, [], b"hi")
     exchange.cut()
     assert exchange.left
+    with pytest.raises(ConnectionResetError):
+        await exchange.read_body(1)
+
+
+async def test_a_request_is_not_passed_on_for_a_caller_that_has_left(wire: Wire, ends: list[Outcome]) -> None:
+    wire.handler = lambda exchange: None
+    await wire.caller(GET + END, pause(), closes)
+    await wire.left_over()
+    wire.pass_on(wire.exchanges[0])
+    assert [outcome.word for outcome in ends] == ["left"]
+    assert wire.server.seen == b""
 
 
 async def test_on_left_tells_who_answers_by_a_coroutine(wire: Wire) -> None:
@@ -208,6 +219,18 @@ async def test_closing_the_engine_waits_for_what_is_in_flight(wire: Wire) -> Non
     await caller.until(lambda: False)
     await idle.until(lambda: False)
     assert caller.seen == OK + LENGTH_2 + b"Connection: close\r\n" + END + b"hi"
+
+
+async def test_closing_the_engine_is_no_end_of_an_answer(wire: Wire) -> None:
+    """Where only the connection's end ends an answer, ours must not look like the server's."""
+    wire.plays(*2 * [(ASKED, OK + END + b"half")])
+    caller = await wire.caller(GET + END, until(b"half"))
+    answer = await wire.engine.send(wire.address, RequestHead(b"GET", b"/", [(b"Host", b"x")]))
+    await wire.engine.close(grace=0.01)
+    with pytest.raises(FailedError):
+        await answer.read()
+    await caller.until(lambda: False)
+    assert caller.end == "reset"
 
 
 async def test_closing_the_engine_ends_what_lasts_too_long(wire: Wire, ends: list[Outcome]) -> None:
