@@ -39,6 +39,10 @@ class Child:
         """Seconds of processor time used so far, descendants included."""
         return sum(_cpu(pid) for pid in self.pids())
 
+    def waited(self) -> float:
+        """Seconds in which it could have run, and other work had the core (proc(5), schedstat)."""
+        return sum(_waited(pid) for pid in self.pids())
+
     def rss(self) -> int:
         """Resident bytes now, descendants included."""
         return sum(_memory(pid, "VmRSS") for pid in self.pids())
@@ -133,6 +137,11 @@ def _family(pid: int) -> list[int]:
 def _cpu(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _waited(pid: int) -> float:
+    stats = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(stat.read_text().split()[1]) for stat in stats) / 1e9
 
 
 def _memory(pid: int, name: str) -> int:

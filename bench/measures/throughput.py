@@ -10,12 +10,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ..load.requests import NO_OWNER, owners_file
 from ..load.wrk import Load, load
 from ..peers import Peer, Running, envoy, floor, haproxy, mitmproxy, nginx, rollcall
 from ..place import cores, load_cores
-from . import Plan, Round, Row, medians, ratio, ratios, said, started
+from . import Plan, Row, medians, ratio, ratios, said, started
 
 PEERS = (
     Peer("nginx", nginx.proxy),
@@ -37,13 +38,22 @@ class Side:
     cores: Sequence[int]
 
 
+class Turns(NamedTuple):
+    """By round and side: requests per second, requests per second of processor time, and the share of the time in
+    which the proxy had to wait for its core."""
+
+    rates: list[dict[str, float]]
+    costs: list[dict[str, float]]
+    waited: list[dict[str, float]]
+
+
 def measure(plan: Plan) -> Iterator[Row]:
     """One process, 1 KB POSTs, 32 connections."""
     with ExitStack() as stack:
         upstream = stack.enter_context(haproxy.upstream())
         sides = [Running("direct", upstream, None), *started(stack, PEERS, upstream)]
         how = Load(seconds=plan.seconds)
-        rates, costs = alternated([Side(each.name, each, how, load_cores()) for each in sides], plan.rounds)
+        rates, costs, waited = alternated([Side(each.name, each, how, load_cores()) for each in sides], plan.rounds)
         settled = _settled(sides)
     floor_ratio, envoy_ratio = ratio(rates, "rollcall", "aiohttp"), ratio(rates, "rollcall", "envoy")
     middle = medians(rates)
@@ -63,7 +73,8 @@ def measure(plan: Plan) -> Iterator[Row]:
         "the same per second of the proxy's processor time",
         "",
         f"{of_cpu['rollcall']:,.0f}: {', '.join(ratios(costs, 'rollcall'))}",
-        ", ".join(f"{name} {cost:,.0f}" for name, cost in of_cpu.items() if name != "rollcall"),
+        ", ".join(f"{name} {cost:,.0f}" for name, cost in of_cpu.items() if name != "rollcall")
+        + f"; Rollcall waited for its core {100 * medians(waited)['rollcall']:.0f}% of the time",
     )
 
 
@@ -78,7 +89,7 @@ def measure_workers(plan: Plan) -> Iterator[Row]:
         one = stack.enter_context(rollcall.proxy(upstream))
         two = stack.enter_context(rollcall.proxy(upstream, workers=2))
         sides = [Side("one", one, how, load_cores()), Side("two", two, how, cores())]
-        rates, costs = alternated(sides, plan.rounds)
+        rates, costs, _ = alternated(sides, plan.rounds)
         settled = _settled([one, two])
     found, per_cpu = ratio(rates, "two", "one"), ratio(costs, "two", "one")
     text = f"{medians(rates)['two']:,.0f}/s: {found:.2f}"
@@ -93,7 +104,7 @@ def measure_tags(plan: Plan) -> Iterator[Row]:
         one = stack.enter_context(rollcall.proxy(upstream))
         good, bad = Load(seconds=plan.seconds), Load(seconds=plan.seconds, failing=10)
         sides = [Side("good", one, good, load_cores()), Side("a tenth fails", one, bad, load_cores())]
-        rates, costs = alternated(sides, plan.rounds)
+        rates, costs, _ = alternated(sides, plan.rounds)
         settled = _settled([one])
     found, per_cpu = ratio(rates, "a tenth fails", "good") or 0, ratio(costs, "a tenth fails", "good") or 0
     yield Row(
@@ -106,30 +117,29 @@ def measure_tags(plan: Plan) -> Iterator[Row]:
     )
 
 
-def alternated(sides: Sequence[Side], rounds: int) -> tuple[list[Round], list[Round]]:
-    """Load each side in turn, `rounds` times: requests per second, and per second of processor time."""
-    nobody = owners_file([NO_OWNER])
-    rates: list[dict[str, float]] = []
-    costs: list[dict[str, float]] = []
+def alternated(sides: Sequence[Side], rounds: int) -> Turns:
+    """Load each side in turn, so many times."""
+    nobody, turns = owners_file([NO_OWNER]), Turns([], [], [])
     for number in range(rounds):
-        rates.append({})
-        costs.append({})
+        for taken in turns:
+            taken.append({})
         for side in sides:
-            rate, cost = _one(side, side.running.owners_path or nobody)
-            rates[-1][side.name] = rate
-            if cost is not None:
-                costs[-1][side.name] = cost
-        said(f"round {number + 1}: " + ", ".join(f"{name} {rate:,.0f}/s" for name, rate in rates[-1].items()))
-    return [*rates], [*costs]
+            _one(side, side.running.owners_path or nobody, turns)
+        said(f"round {number + 1}: " + ", ".join(f"{name} {rate:,.0f}/s" for name, rate in turns.rates[-1].items()))
+    return turns
 
 
-def _one(side: Side, owners: Path) -> tuple[float, float | None]:
+def _one(side: Side, owners: Path, turns: Turns) -> None:
+    """One turn, noted in the last round."""
     child = side.running.child
-    before = child.cpu() if child else 0.0
+    cpu, waited = (child.cpu(), child.waited()) if child else (0.0, 0.0)
     result = load(side.running.url, owners, side.how, side.cores)
     side.running.answered += result.requests
+    turns.rates[-1][side.name] = result.rate
+    if child:
+        turns.costs[-1][side.name] = result.requests / (child.cpu() - cpu)
+        turns.waited[-1][side.name] = (child.waited() - waited) / result.seconds
     time.sleep(0.05)  # what was in flight when wrk stopped ends before the next side begins
-    return result.rate, result.requests / (child.cpu() - before) if child else None
 
 
 def _settled(sides: Sequence[Running]) -> list[dict[str, int]]:
