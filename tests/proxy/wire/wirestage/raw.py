@@ -48,7 +48,7 @@ class Peer:
     async def settled(self, size: int, end: End = "open", patience: float = _PATIENCE_S) -> None:
         """Wait until `size` bytes were seen, and then for the end, or whether more comes where none is to come."""
         with suppress(TimeoutError):
-            await self.until(lambda: len(self.seen) >= size)
+            await self.until(lambda: len(self.seen) >= size, patience)
         with suppress(TimeoutError):
             await self.until(lambda: False, QUIET_S if end == "open" else patience)
 
