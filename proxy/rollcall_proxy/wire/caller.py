@@ -41,6 +41,7 @@ class CallerConnection(Sending):
         "_kept",
         "_lingers",
         "_paused",
+        "_searched",
         "deadline",
         "fd",
     )
@@ -48,7 +49,7 @@ class CallerConnection(Sending):
     def __init__(self, engine: "Engine", handler: Handler) -> None:
         super().__init__(engine.loop)
         self._engine, self._handler = engine, handler
-        self._kept = b""
+        self._kept, self._searched = b"", 0  # of what is kept, so many bytes hold no end of a head
         self._body: Reader | None = None
         self._exchange: Exchange | None = None
         self._behind = self._paused = self._lingers = False
@@ -171,27 +172,26 @@ class CallerConnection(Sending):
     def _take(self, data: bytes) -> None:
         if not self._kept:
             self.deadline = self._engine.now() + self._engine.settings.head_time
-        searched = len(self._kept)
         self._kept += data
-        self._next(searched)
+        self._next()
 
-    def _next(self, searched: int = 0) -> None:
+    def _next(self) -> None:
         try:
             while self._exchange is None and not (self._behind or self._lingers or self.transport.is_closing()):
-                head = self._head(searched)
+                head = self._head()
                 if head is None:
                     return
                 self._begin(head)
-                searched = 0
         except FramingError as error:
             self._refuse(error.status, str(error))
 
-    def _head(self, searched: int) -> RequestHead | None:
+    def _head(self) -> RequestHead | None:
         if self._kept.startswith(b"\r\n"):
             self._kept = self._kept[2:]  # RFC 9112 2.2: an empty line before a request means nothing
         if not self._kept:
             return None
-        end = end_of_head(self._kept, self._engine.settings.head_limit, searched)
+        end = end_of_head(self._kept, self._engine.settings.head_limit, self._searched)
+        self._searched = 0 if end else len(self._kept)
         if not end:
             if not may_become_request(self._kept):
                 raise FramingError("this is no HTTP/1.1 request")

@@ -112,7 +112,7 @@ def may_become_request(kept: bytes) -> bool:
     """Whether an unfinished head can still become one: HTTP/0.9 or TLS would never send the empty line."""
     if b"\r\n" in kept:
         return _REQUEST_LINE.match(kept) is not None
-    return 0x20 < kept[0] < 0x7F
+    return 0x20 < kept[0] < 0x7F or kept == b"\r"
 
 
 def tokens(values: list[bytes] | tuple[()]) -> list[bytes]:

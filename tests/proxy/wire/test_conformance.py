@@ -66,3 +66,14 @@ async def test_a_head_beyond_the_limit_is_answered_431(wire: Wire) -> None:
     caller = await wire.caller(GET + b"X: " + b"y" * 270_000)
     await caller.until(lambda: False)
     assert (caller.seen[:13], caller.end) == (b"HTTP/1.1 431 ", "closed")
+
+
+async def test_a_request_that_comes_together_with_an_answer_is_not_mixed_up_with_the_one_before_it(wire: Wire) -> None:
+    caller = await wire.caller(2 * (GET + END))
+    server = await wire.server.peer()
+    for number in range(1, 30):
+        await server.until(lambda number=number: len(server.seen) == number * len(GET + END))
+        server.writer.write(HI)
+        caller.writer.write(GET + END)
+    await caller.until(lambda: len(caller.seen) == 29 * len(HI))
+    assert (caller.seen, server.seen) == (29 * HI, 30 * (GET + END))

@@ -149,6 +149,13 @@ REQUESTS = [
         end="closed",
         why=OLD,
     ),
+    Case(
+        "an empty line before the request, in pieces",
+        (b"\r", pause(), END[1:], pause(), GET + END),
+        (ASKED, HI),
+        GET + END,
+        why="an empty line means nothing (RFC 9112 2.2)",
+    ),
     Case("a body in pieces", (POST + LENGTH_2 + END, pause(), b"h", pause(), b"i"), (until(b"hi"), HI)),
     Case(
         "a head in pieces",
