@@ -16,7 +16,7 @@ from .limits import NO_LIMITS, Address, Limits, Outcome, Settings
 from .passage import Consumer, Passage
 from .server import ServerConnection
 
-_HANGS_UP = select.POLLRDHUP | select.POLLHUP | select.POLLERR
+_HANGS_UP = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR  # the first is Linux's alone
 _UNREAD_TICK = 0.05
 """Seconds between looks at callers that are not read from, to see if they have left."""
 _BACKLOG = 4096

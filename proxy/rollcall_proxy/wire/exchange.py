@@ -51,6 +51,7 @@ class Exchange:
         "_flows",
         "_framing",
         "_kept",
+        "_kept_size",
         "_ready",
         "_taker",
         "_trailers",
@@ -66,6 +67,7 @@ class Exchange:
     def __init__(self, engine: "Engine", caller: "CallerConnection", head: RequestHead, framing: Framing) -> None:
         self._engine, self._caller, self.head, self.framing = engine, caller, head, framing
         self._kept: list[bytes] = []
+        self._kept_size = 0
         self._trailers: Fields | None = None  # None: the request is not whole yet
         self._taker: Taker | None = None
         self._flows = False
@@ -91,7 +93,8 @@ class Exchange:
         elif not self._answered and piece:
             self._waits_for_100 = False  # RFC 9110 10.1.1: it did not wait
             self._kept.append(piece)
-            if sum(map(len, self._kept)) > HIGH_WATER:
+            self._kept_size += len(piece)
+            if self._kept_size > HIGH_WATER:
                 self._caller.pause()
 
     def request_end(self, trailers: Fields) -> None:
@@ -180,7 +183,7 @@ class Exchange:
         self._waits_for_100 = False
         self._taker, self._flows = taker, True
         self._caller.resume()
-        kept, self._kept = self._kept, []
+        kept, self._kept, self._kept_size = self._kept, [], 0
         for piece in kept:
             taker.request_piece(piece)
         if self._trailers is not None:

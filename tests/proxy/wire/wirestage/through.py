@@ -19,7 +19,7 @@ class Wire:
     """
 
     def __init__(self, settings: Settings = SETTINGS) -> None:
-        self._settings, self._stack = settings, AsyncExitStack()
+        self._settings, self.stack = settings, AsyncExitStack()
         self.server = Server()
         self.consumer: Callable[[Passage], Consumer] | None = None
         self.limits = Limits(connect=2)
@@ -28,9 +28,9 @@ class Wire:
 
     async def __aenter__(self) -> Self:
         self.engine = Engine(self._settings)
-        self._stack.push_async_callback(self.engine.close, 0)
+        self.stack.push_async_callback(self.engine.close, 0)
         self.server_port = await self.server.start()
-        self._stack.push_async_callback(self.server.close)
+        self.stack.push_async_callback(self.server.close)
         bound = listening()
         await self.engine.listen(bound, self._handle)
         self.port = int(bound.getsockname()[1])
@@ -38,7 +38,7 @@ class Wire:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
+        await self.stack.aclose()
 
     def pass_on(self, exchange: Exchange) -> Passage:
         """The handler that only passes on."""
@@ -47,7 +47,7 @@ class Wire:
     async def caller(self, *steps: Any, direct: bool = False) -> Peer:
         """A caller that follows a script; `direct`: without the engine."""
         peer = await call(self.server_port if direct else self.port)
-        self._stack.push_async_callback(peer.close)
+        self.stack.push_async_callback(peer.close)
         await peer.follow(steps)
         return peer
 
