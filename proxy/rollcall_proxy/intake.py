@@ -16,7 +16,7 @@ from .answers import own_answer
 from .carriers import Carriers
 from .clock import now
 from .encoding import decoded
-from .exchange import Exchange, head_from, origin_form
+from .exchange import Exchange, Sent, head_from, origin_form
 from .forwarding import Forwarder
 from .gate import Gate, Withheld, withheld_answer
 from .ledger import Ledger
@@ -48,6 +48,7 @@ class Intake:
     watch: Watch
     executions: Executions
     observe: bool
+    inspect_limit: int
     listener_of: ListenerOf = lambda _: None
     _ids: Iterator[str] = field(default_factory=lambda: _exchange_ids(uuid4().hex[:12]))
 
@@ -91,8 +92,10 @@ class Intake:
             head=head,
             raw_fields=request.raw_headers,
         )
+        if exchange.role == "verify":
+            exchange.sent = Sent(self.inspect_limit)
         if body is not None:
-            exchange.digest.update(body)
+            exchange.passes(body)
         if owner is not None:
             exchange.dispatch, exchange.depth = owner.dispatch, owner.depth + 1
         return exchange, body

@@ -24,6 +24,8 @@ from .intake import Intake
 from .ledger import Ledger
 from .listeners import Listeners, OwnAddressError
 from .outermost import OutermostRun
+from .policy_in_force import PolicyInForce
+from .recording import Records
 from .resend import Executions
 from .sender import Sender
 from .sessions import SessionOfRun, Sessions
@@ -232,12 +234,16 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
         stack.push_async_callback(client.session.close)
         control = await stack.enter_async_context(aiohttp.ClientSession())
         sender = Sender(control, settings.collector, settings.spool, f"p-{uuid4().hex}")
-        ledger, carriers = Ledger(lambda: f"c-{uuid4().hex[:16]}"), Carriers()
-        sessions = Sessions(control, settings.collector)
+        in_force = PolicyInForce(control, settings.collector, settings.spool)
+        ledger, carriers = Ledger(lambda: f"c-{uuid4().hex[:16]}", lambda: in_force.policy), Carriers()
+        sessions = Sessions(control, settings.collector, settings.spool)
         watch = Watch(sessions.runs_on)
         gate = Gate(control, settings.collector, sender, watch)
-        forwarder = Forwarder(client, ledger, sender, observe)
-        run = OutermostRun(forwarder, ledger, carriers, sender, observe)
+        records = Records(ledger, sender, in_force)
+        forwarder = Forwarder(client, records, observe, settings.inspect_limit)
+        run = OutermostRun(
+            forwarder=forwarder, records=records, ledger=ledger, carriers=carriers, sender=sender, settings=settings
+        )
         executions = Executions(settings.resend_grace)
         intake = Intake(
             forwarder=forwarder,
@@ -250,6 +256,7 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
             watch=watch,
             executions=executions,
             observe=observe,
+            inspect_limit=settings.inspect_limit,
         )
         listeners = Listeners(settings, host, intake.take_in)
         intake.listener_of = listeners.listener_of
@@ -259,7 +266,9 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
         stack.push_async_callback(runner.cleanup)
         await runner.setup()
         log.info("mode %s; limits: %s", settings.mode, limits_text(settings))
-        async with background(sender.run(), "sender"), background(_tell(sender, watch), "watch"):
+        await in_force.fetch()
+        sending, telling = background(sender.run(), "sender"), background(_tell(sender, watch), "watch")
+        async with sending, telling, background(in_force.run(), "policy"):
             await listeners.register(static_servers(settings))
             await web.SockSite(runner, bound).start()
             yield url_of(bound)

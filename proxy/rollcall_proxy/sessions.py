@@ -8,16 +8,21 @@ own: what a dispatcher sends to those belongs to it and to nobody else.
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from uuid import uuid4
 
 import aiohttp
 import orjson
 
 from .clock import now
+from .keeping import keep, kept
 
 _LOOK_UP_S = 30.0
 """Seconds for which a session that this proxy has not seen is asked of the collector."""
 
+
+_KEPT = 1000
+"""Sessions that are kept in the file, the latest."""
 
 _UNATTACHED_ON_S = 600.0
 """Seconds after its last `/run` for which a run without the attach counts as on."""
@@ -38,17 +43,21 @@ class UnknownSessionError(LookupError):
 class Sessions:
     """The sessions that this proxy knows."""
 
-    def __init__(self, client: aiohttp.ClientSession, collector: str) -> None:
-        self._client, self._collector = client, collector
-        self._known: dict[str, SessionOfRun] = {}
+    def __init__(self, client: aiohttp.ClientSession, collector: str, folder: Path) -> None:
+        self._client, self._collector, self._path = client, collector, folder / "sessions.json"
+        self._known = {session: SessionOfRun(session, run) for session, run in _kept(self._path).items()}
         self._on: set[str] = set()
         self._used: dict[str, float] = {}
         self._static: SessionOfRun | None = None
 
     def learn(self, session: str, run: str) -> None:
-        """A session has been registered."""
-        self._known[session] = SessionOfRun(session, run)
+        """A session has been registered; a later process of this proxy will know it while the collector is away."""
         self._on.add(session)
+        if self._known.get(session) == SessionOfRun(session, run):
+            return
+        self._known[session] = SessionOfRun(session, run)
+        known = _kept(self._path) | {session: run}
+        keep(self._path, dict(list(known.items())[-_KEPT:]))
 
     def ended(self, session: str) -> None:
         """A session has said that it ended."""
@@ -99,3 +108,9 @@ class Sessions:
                 raise UnknownSessionError(f"session {session} has not been registered")
             answer.raise_for_status()
             return str(orjson.loads(await answer.read())["run"])
+
+
+def _kept(path: Path) -> dict[str, str]:
+    value = kept(path)
+    pairs = value.items() if isinstance(value, dict) else ()
+    return {session: run for session, run in pairs if isinstance(run, str)}

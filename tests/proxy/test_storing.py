@@ -118,7 +118,7 @@ async def test_an_outermost_run_is_answered_after_its_end_is_stored(world: World
     assert (held.events, asking.done()) == (["dispatch_begun"], False)
     held.released.set()
     assert told(await asking) == (200, "verdict")
-    assert held.events == ["dispatch_begun", "http_status", "dispatch_ended"]
+    assert held.events[:3] == ["dispatch_begun", "http_status", "dispatch_ended"]
 
 
 async def test_a_good_answer_waits_for_nobody(world: World, held: HeldCollector) -> None:
