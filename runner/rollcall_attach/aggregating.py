@@ -50,14 +50,14 @@ def _aggregating(original: Callable[..., Any], module: Any) -> Callable[..., Any
         active, sent = ACTIVE.set(aggregation), owner.SESSION.set(aggregation.session)
         try:
             result = await original(self, config, *args, **kwargs)
-            if aggregation.gate is not None and aggregation.policy == "enforce":
-                dispatcher.settle(aggregation, with_unknown(aggregation.gate, aggregation.output))
+            if aggregation.policy == "enforce":
+                settle(aggregation)
             return result
         finally:
             ACTIVE.reset(active)
             owner.SESSION.reset(sent)
             session.close(aggregation)
-            if aggregation.gate is not None:
+            if aggregation.gate is not None or aggregation.failure:
                 dispatcher.ENDED.append(aggregation)
 
     return run_from_config
@@ -107,8 +107,8 @@ def together(gates: dict[str, Gate | str]) -> Gate:
     named: dict[str, list[tuple[str, Gate]]] = {}
     for path, gate in known.items():
         for benchmark in gate.get("benchmarks") or ():
-            named.setdefault(benchmark["benchmark"], []).append((Path(path).name, benchmark))
-    reasons = [f"{Path(path).name}: {reason}" for path, gate in known.items() for reason in gate.get("reasons") or ()]
+            named.setdefault(benchmark["benchmark"], []).append((path, benchmark))
+    reasons = [f"{path}: {reason}" for path, gate in known.items() for reason in gate.get("reasons") or ()]
     return {
         "complete": not any(statuses),
         "exit_status": max(statuses, key=GRAVITY.index),
@@ -138,6 +138,18 @@ def _withheld(counts: dict[str, int], reason: str) -> dict[str, Any]:
         **{f"rollcall/{name}": count for name, count in counts.items()},
         "rollcall/reason": reason,
     }
+
+
+def settle(aggregation: session.Collection) -> None:
+    """Bring the metrics in line with what the shards say; numbers that are due and not there are a failure."""
+    gate = with_unknown(aggregation.gate, aggregation.output) if aggregation.gate else {"benchmarks": []}
+    dispatcher.settle(aggregation, gate)
+    due = [entry for entry in metrics.entries(aggregation.output) or [] if metrics.is_withheld(entry)]
+    withheld = [benchmark for benchmark in gate["benchmarks"] if benchmark["metrics"] == "withheld"]
+    for entry in due:
+        if not metrics.speaks_of_any(entry, withheld):
+            reason = (entry.get("key_metrics") or {}).get("rollcall/reason")
+            aggregation.failure = f"metrics of {metrics.named(entry)['benchmark']} were withheld on their way: {reason}"
 
 
 def with_unknown(gate: Gate, output: Path) -> Gate:

@@ -61,6 +61,10 @@ def withheld_entry(benchmark: dict[str, Any], instead_of: dict[str, Any] | None)
     return {**entry, "agent_metrics": withheld, "key_metrics": dict(withheld), "group_level_metrics": []}
 
 
+def is_withheld(entry: Any) -> bool:
+    return isinstance(entry, dict) and (entry.get("key_metrics") or {}).get(MARKER) == 1
+
+
 def named(entry: Any) -> dict[str, Any]:
     """A benchmark's names, by an entry of Gym's."""
     agent = (entry.get("agent_ref") or {}).get("name") if isinstance(entry, dict) else None

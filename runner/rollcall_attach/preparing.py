@@ -44,7 +44,7 @@ def resume(output: Path, run: str, lock: Any) -> None:
 def _repair(repair: Callable[[Path], Path | None], path: Path) -> None:
     kept = repair(path)
     if kept is not None:
-        control.say(f"the last line of {path} was torn by a crash; it is kept in {kept}, and its rollout is sent again")
+        control.say(f"the last line of {path} was torn by a crash; it counts for nothing, and is kept in {kept}")
 
 
 def _move_out(failures: Path, run: str) -> None:

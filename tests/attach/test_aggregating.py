@@ -71,8 +71,7 @@ def test_complete_shards_are_aggregated(proxy: FakeProxy, tmp_path: Path) -> Non
 
 def test_a_benchmark_incomplete_in_one_shard_has_no_numbers(proxy: FakeProxy, tmp_path: Path) -> None:
     """The counts of all shards, and which one is incomplete; another benchmark keeps its numbers."""
-    for number in (1, 2):
-        shard(tmp_path, number, f"r-{number}")
+    paths = [shard(tmp_path, number, f"r-{number}") for number in (1, 2)]
     bad = {**benchmark(succeeded=2, failed=1), "reason": "1 failed"}
     proxy.gates = {"r-1": gate(0, benchmark(succeeded=3), benchmark("other", succeeded=1)), "r-2": gate(3, bad)}
     done = aggregate(proxy, tmp_path, NUMBERS, OTHER)
@@ -81,7 +80,7 @@ def test_a_benchmark_incomplete_in_one_shard_has_no_numbers(proxy: FakeProxy, tm
     assert entry["agent_metrics"] == {
         "rollcall/metrics_withheld": 1, "rollcall/expected": 6, "rollcall/succeeded": 5, "rollcall/failed": 1,
         "rollcall/omitted": 0, "rollcall/running": 0, "rollcall/missing": 0,
-        "rollcall/reason": "rollouts-2.jsonl: 1 failed",
+        "rollcall/reason": f"{paths[1]}: 1 failed",
     }  # fmt: skip
     assert done.said[-1] == (
         "rollcall: 1 of 7 rollouts failed; metrics withheld for agent; resume what is incomplete, then aggregate again"
@@ -154,3 +153,16 @@ def test_observing_gives_the_status_and_leaves_the_numbers(proxy: FakeProxy, tmp
     done = aggregate(proxy, tmp_path)
     assert (done.status, metrics_of(tmp_path)) == (3, [NUMBERS])
     assert done.out.count("aggregating") == 3
+
+
+@pytest.mark.parametrize("run", ["r-1", None])
+def test_numbers_that_are_due_and_were_withheld_on_their_way_are_4(
+    proxy: FakeProxy, tmp_path: Path, run: str | None
+) -> None:
+    """A proxy may have its reasons; an exit status of 0 would say that the numbers are there."""
+    shard(tmp_path, 1, run)
+    proxy.gate = gate(0, benchmark(succeeded=1))
+    marks = {"rollcall/metrics_withheld": 1, "rollcall/reason": "the collector cannot be asked"}
+    done = aggregate(proxy, tmp_path, {**NUMBERS, "agent_metrics": marks, "key_metrics": marks})
+    assert done.status == 4
+    assert "metrics of agent were withheld on their way: the collector cannot be asked" in done.err
