@@ -23,6 +23,7 @@ from .http_proxy import HttpProxy
 from .intake import Intake
 from .ledger import Ledger
 from .listeners import Listeners, OwnAddressError
+from .metrics import Metrics
 from .outermost import OutermostRun
 from .policy_in_force import PolicyInForce
 from .recording import Records
@@ -248,7 +249,7 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
         intake = Intake(
             forwarder=forwarder,
             run=run,
-            gate=gate,
+            metrics=Metrics(gate, sessions, forwarder, records),
             ledger=ledger,
             carriers=carriers,
             sessions=sessions,

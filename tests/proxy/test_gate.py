@@ -4,7 +4,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from proxystage.fakes import METRICS, RESULT, Caller, Heard, Said, agent
+from aiohttp import web
+from proxystage.fakes import METRICS, RESULT, Caller, FakeServer, Heard, Said, agent
 from proxystage.world import Stage, World, told
 
 
@@ -127,3 +128,73 @@ async def test_without_the_attach_the_metrics_of_what_was_seen_are_released(stag
     assert told(await world.post("agent", "/run", row, session=None)) == (200, None)
     answer = await world.post("agent", "/aggregate_metrics", {"verify_responses": []}, session=None)
     assert answer.value == METRICS
+
+
+HALF = {"max_failure_rate": 0.5}
+GOOD_ROW = b'{ "_ng_task_index": 0, "_ng_rollout_index":0, "reward": 1.00 }'
+BAD_ROW = b'{"_ng_task_index": 1, "_ng_rollout_index": 0, "_ng_failure_class": "agent_run_error"}'
+MOVED_ROW = b'{"_ng_task_index": 1, "_ng_rollout_index": 0, "reward": 0.0}'
+
+
+async def half_good(stage: Stage) -> tuple[World, FakeServer]:
+    """A world in which half of the failures are allowed: one rollout is good, one has failed."""
+    world = await stage(policy=HALF)
+
+    async def play(call: Caller) -> object:
+        return await (bad if call.row["_ng_task_index"] else good)(call)
+
+    server = await world.plays(play)
+    await world.expects(("agent", 0, 0), ("agent", 1, 0))
+    assert [told(await world.run(task)) for task in (0, 1)] == [(200, None), (200, "verdict")]
+    return world, server
+
+
+async def asked_with(world: World, body: bytes) -> Heard:
+    return await world.ask("POST", world.listeners["agent"] + "/aggregate_metrics", body, SESSION)
+
+
+@pytest.mark.parametrize("failed", [BAD_ROW, MOVED_ROW], ids=["as 0.4 posts it", "among the results"])
+async def test_a_failed_row_of_a_released_benchmark_is_not_aggregated(stage: Stage, failed: bytes) -> None:
+    """It is cut out of the request, whose other bytes stay; the metrics say what they cover."""
+    world, server = await half_good(stage)
+    answer = await asked_with(world, b'{"verify_responses": [' + GOOD_ROW + b", " + failed + b'], "x": 1}')
+    assert server.heard[-1].body == b'{"verify_responses": [' + GOOD_ROW + b'], "x": 1}'
+    assert int(server.heard[-1].fields["Content-Length"]) == len(server.heard[-1].body)
+    covered = {"rollcall/metrics_withheld": 0, "rollcall/expected": 2, "rollcall/failed": 1, "rollcall/coverage": 0.5}
+    for place in ("agent_metrics", "key_metrics"):
+        assert METRICS[place].items() | covered.items() <= answer.value[place].items()
+    assert answer.value["group_level_metrics"] == []
+
+
+async def test_rows_that_cannot_be_read_withhold_a_benchmark_with_failures(stage: Stage) -> None:
+    """The rows of failures may be among them."""
+    world, server = await half_good(stage)
+    assert "cannot be taken out" in withheld(await asked_with(world, b'{"verify_responses": 1}'))["reason"]
+    assert "/aggregate_metrics" not in server.paths()
+
+
+@pytest.mark.parametrize("said", [Said("trouble", 500), Said([1])])
+async def test_an_answer_without_metrics_passes_as_it_is(stage: Stage, said: Said) -> None:
+    """Of a benchmark with failures too."""
+    world, server = await half_good(stage)
+    server.answers["/aggregate_metrics"] = said
+    answer = await asked_with(world, b'{"verify_responses": []}')
+    assert (told(answer), answer.value) == ((said.status, None), said.value)
+
+
+@pytest.mark.parametrize("echoes", [True, False], ids=["attached", "not attached"])
+async def test_only_the_dispatchers_request_is_gated(world: World, echoes: bool) -> None:
+    """An agent that asks its resources server in turn is answered by that one, whoever it is."""
+    inner = []
+
+    async def aggregate(request: web.Request) -> web.Response:
+        call = Caller(world.http, world.listeners, request)
+        inner.append(await call("tools", "/aggregate_metrics", {"rows": []}, fields=None if echoes else {}))
+        return Said(METRICS).response()
+
+    server = await world.plays(good)
+    server.answers["/aggregate_metrics"] = aggregate
+    await world.expects(("agent", 0, 0))
+    await world.run()
+    assert (await world.metrics()).value == METRICS
+    assert [(told(each), each.value) for each in inner] == [((200, None), METRICS)]
