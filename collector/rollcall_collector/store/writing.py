@@ -26,7 +26,7 @@ from ..contract.exchange import (
 )
 from ..contract.identity import rollout_id
 from ..contract.policy import PerServer, Policy
-from .judging import policy_of, rejudge, settle
+from .judging import JUDGED, policy_of, rejudge, settle
 from .schema import dispatches, rollouts, runs, senders, sessions, tags, topology, watched
 
 Index = Annotated[int, Field(ge=0)]
@@ -316,7 +316,7 @@ def _disown(connection: Connection, event: CarrierShared, policy: Policy) -> Non
     for dispatch in event.dispatches:
         bound = (tags.c.dispatch == dispatch, tags.c.carrier == event.carrier)
         freed = update(tags).where(*bound).values(dispatch=None, claimed=None)
-        if connection.execute(freed).rowcount:
+        if connection.execute(freed).rowcount and _state_of(connection, dispatch) in JUDGED:
             rejudge(connection, dispatch, policy)
 
 
@@ -345,7 +345,7 @@ def _add_tag(connection: Connection, tag: Tag, policy: Policy) -> None:
         "tag": asdict(tag),
     }
     connection.execute(insert(tags).values(row).on_conflict_do_nothing())
-    if tag.dispatch and state in ("succeeded", "failed", "omitted"):
+    if tag.dispatch and state in JUDGED:
         rejudge(connection, tag.dispatch, policy)  # a late tag: it ended in time and was only delivered late
 
 
