@@ -118,7 +118,7 @@ class OutermostRun:
             # No call ends after the answer began and still counts, but for the `/run` itself.
             outcome.tag = tag if tag.role == "run" else replace(tag, ended_at=outcome.answer_began_at)
             self._ledger.add(outcome.tag)
-        self._records.note_verified(exchange)
+        self._records.note_verified(exchange, failed=outcome.ending.word != "result")
 
     def _judged(self, exchange: Exchange, outcome: Outcome) -> Judged:
         """The end of the dispatch, and this proxy's own verdict on it."""

@@ -68,12 +68,12 @@ class Records:
         self._ledger.add(tag)
         self._sender.put(tag)
 
-    def note_verified(self, exchange: Exchange) -> None:
+    def note_verified(self, exchange: Exchange, failed: bool = False) -> None:
         """Keep what a `/verify` was asked to judge, where it or a judge below it failed: judging can be repeated."""
         dispatch = exchange.dispatch
         if exchange.role != "verify" or dispatch is None or exchange.sent is None:
             return
-        if not exchange.tagged and not self._ledger.judge_failed(dispatch):
+        if not (failed or exchange.tagged or self._ledger.judge_failed(dispatch)):
             return
         response = response_in(bytes(exchange.sent.body), exchange.head.fields.get("content-encoding", ""))
         if response is not None:
