@@ -8,6 +8,8 @@ from typing import Any
 
 from rollcall_collector.status_text import benchmark_table, fitted, printable
 
+from .resuming import resuming
+
 _WIDTH = 80
 _CAUSES = 12
 
@@ -27,7 +29,7 @@ def run_report(status: Mapping[str, Any], failed: Sequence[Mapping[str, Any]], l
     if status["output"]:
         lines += _files(Path(status["output"]))
     if line and not status["complete"]:
-        lines += ["", "resume what is not done:", f"  rollcall run {shlex.join(_resuming(line))}"]
+        lines += ["", "resume what is not done:", f"  rollcall run {shlex.join(resuming(line))}"]
     return lines
 
 
@@ -70,10 +72,6 @@ def _files(output: Path) -> list[str]:
         ("metrics", output.with_name(f"{output.stem}_aggregate_metrics.json")),
     )
     return ["", *(f"{name:9} {path}{'' if path.exists() else ' (none)'}" for name, path in named)]
-
-
-def _resuming(line: Sequence[str]) -> list[str]:
-    return [*line] if "--resume" in line else [*line, "--resume"]
 
 
 def _cut(line: str) -> str:
