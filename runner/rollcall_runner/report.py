@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rollcall_collector.status_text import benchmark_table, fitted, printable
+from rollcall_collector.status_text import benchmark_table, fitted, leading, printable, warnings
 
 from .resuming import resuming
 
@@ -18,13 +18,14 @@ Cause = tuple[str, str, str, str, str]
 
 
 def run_report(status: Mapping[str, Any], failed: Sequence[Mapping[str, Any]], line: Sequence[str] = ()) -> list[str]:
-    """The closing report on a run as lines of 80 columns, but for what is copied: paths and the
-    command. `line` is what stood behind `rollcall run`.
+    """The closing report on a run as lines of 80 columns, but for what is copied: paths and commands.
+
+    `line` is what stood behind `rollcall run`.
     """
-    lines = [*fitted(f"run {status['run']}"), *benchmark_table(status["benchmarks"])]
+    lines = [*fitted(f"run {status['run']}"), *leading(status), *benchmark_table(status["benchmarks"])]
     if status["unattributed"]:
         lines.append(f"  {status['unattributed']} failed calls have no owner (unattributed)")
-    lines += [part for warning in status.get("warnings") or () for part in fitted(f"  warning: {warning}")]
+    lines += warnings(status, "  ")
     lines += causes_table(failed)
     if status["output"]:
         lines += _files(Path(status["output"]))

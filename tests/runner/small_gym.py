@@ -1,4 +1,4 @@
-"""A small `gym eval run`: `small_gym.py eval run OUTPUT [--resume]`, with an agent, a model and a dispatcher of its own.
+"""A small `gym eval run`: `small_gym.py eval run OUTPUT [--resume]`, with agent, model and dispatcher of its own.
 
 The file `<OUTPUT's folder>/plan.json` says what the model answers: for each round a map from task to `[status, body]`;
 other tasks are answered well. Rows go where Gym puts them, and a resume sends what Gym sends again.
