@@ -100,8 +100,9 @@ def reading_of(exchange: Exchange, answer: aiohttp.ClientResponse, policy: Polic
         )
     if answer.status >= 300 or (inspector is None and not asked.candidates):
         return Unread()
-    at_once = exchange.role in ("model", "judge", "agent", "provider") and hdrs.CONTENT_LENGTH not in answer.headers
-    return GoodStatus(about, inspector, kind if at_once else None)
+    in_one_go = hdrs.CONTENT_LENGTH in answer.headers
+    generates = exchange.role in ("model", "judge", "agent", "provider")
+    return GoodStatus(about, inspector, in_one_go, kind if generates and not in_one_go else None)
 
 
 def media_type_of(answer: aiohttp.ClientResponse) -> str:
@@ -160,15 +161,18 @@ class FailedStatus:
 class GoodStatus:
     """An answer that only its body, or a rule of the user's, can call a failure.
 
-    What comes as an event stream is never held. `media_type` is None for an answer that comes in one go anyway.
+    An event stream is not held, unless its length is known: then it comes in one go anyway. `media_type` is None
+    where the media type tells what is an event stream; a model's answer is known by its first bytes.
     """
 
-    def __init__(self, about: About, inspector: Inspector | None, media_type: str | None) -> None:
+    def __init__(
+        self, about: About, inspector: Inspector | None, in_one_go: bool, media_type: str | None = None
+    ) -> None:
         self._about, self._inspector, self._media_type = about, inspector, media_type
         self._decoder: Decoder | None = None
         self._body = bytearray()
         self._over = self._broken = False
-        self.holds = media_type is None or not about.stream
+        self.holds = in_one_go or not about.stream
         try:
             self._decoder = Decoder(about.coding)
         except UnreadableError as error:
@@ -213,7 +217,15 @@ class GoodStatus:
             if found is not None:
                 self._over = True
                 return self._found(found)
+            if self._has_enough():
+                self._decoder = None
+                break
         return None
+
+    def _has_enough(self) -> bool:
+        """Whether more of the body would say nothing more."""
+        kept = not self._about.asked.need_body or len(self._body) >= KEPT
+        return kept and (self._inspector is None or not self._inspector.inspected)
 
     def _see_shape(self, plain: bytes, media_type: str) -> None:
         """Servers send streams under other types, and JSON under that of streams: the first bytes tell."""

@@ -29,10 +29,11 @@ class Records:
         """Tag an exchange once, and have the tag stored; `fields` are those of its answer, None where it had none."""
         if exchange.tagged:
             return
-        exchange.tagged = True
+        ended_at = now()
         await self.blame(exchange, bad, fields)
-        call = self._ledger.call_of(exchange.dispatch, exchange.key(), exchange.started_at, now())
-        tag = exchange.tag(call, bad)
+        exchange.tagged = True
+        call = self._ledger.call_of(exchange.dispatch, exchange.key(), exchange.started_at, ended_at)
+        tag = exchange.tag(call, bad, ended_at)
         self._ledger.add(tag)
         self.note_verified(exchange)
         try:
@@ -64,7 +65,7 @@ class Records:
         """The caller went away first: recorded, never a failure by itself."""
         if exchange.dispatch is None or exchange.tagged:
             return
-        tag: Tag = exchange.tag(exchange.id, Bad("cancelled", "the caller closed the connection"))
+        tag: Tag = exchange.tag(exchange.id, Bad("cancelled", "the caller closed the connection"), now())
         self._ledger.add(tag)
         self._sender.put(tag)
 

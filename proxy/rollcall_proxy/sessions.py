@@ -45,7 +45,7 @@ class Sessions:
 
     def __init__(self, client: aiohttp.ClientSession, collector: str, folder: Path) -> None:
         self._client, self._collector, self._path = client, collector, folder / "sessions.json"
-        self._known = {session: SessionOfRun(session, run) for session, run in _kept(self._path).items()}
+        self._known: dict[str, SessionOfRun] = {}
         self._on: set[str] = set()
         self._used: dict[str, float] = {}
         self._static: SessionOfRun | None = None
@@ -53,7 +53,7 @@ class Sessions:
     def learn(self, session: str, run: str) -> None:
         """A session has been registered; a later process of this proxy will know it while the collector is away."""
         self._on.add(session)
-        if self._known.get(session) == SessionOfRun(session, run):
+        if session in self._known:
             return
         self._known[session] = SessionOfRun(session, run)
         known = _kept(self._path) | {session: run}
@@ -80,7 +80,7 @@ class Sessions:
             self._used[found.run] = now()
             return found
         if session not in self._known:
-            self.learn(session, await self._looked_up(session))
+            self.learn(session, _kept(self._path).get(session) or await self._looked_up(session))
         return self._known[session]
 
     def _of_static_setup(self) -> SessionOfRun:

@@ -2,12 +2,13 @@
 
 import gzip
 import itertools
+import tracemalloc
 import zlib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rollcall_collector.contract.inspection import Finding, Inspector
+from rollcall_collector.contract.inspection import Finding, Inspector, inspector_for
 from rollcall_collector.contract.rules import Rules, load_rules
 from rollcall_proxy.encoding import Decoder, UnreadableError
 from rollcall_proxy.inspecting import About, Asked, GoodStatus
@@ -80,7 +81,7 @@ class Broken:
 
 def reading(inspector: Inspector | None, coding: str = "", rules: Rules | None = None) -> GoodStatus:
     rules = rules or Rules()
-    return GoodStatus(About(200, coding, False, Asked(rules, rules.rules)), inspector, None)
+    return GoodStatus(About(200, coding, False, Asked(rules, rules.rules)), inspector, in_one_go=True)
 
 
 @pytest.mark.parametrize("at_the_end", [False, True])
@@ -105,3 +106,16 @@ def test_a_rule_that_needs_the_body_cannot_be_asked_about_an_unknown_coding() ->
     rules = load_rules('[[rule]]\nname = "r"\neffect = "failure"\npattern = "x"\n', "rules.toml")
     copy = reading(None, "br", rules)
     assert (copy.feed(b"x"), copy.end(), copy.unread) == (None, None, True)
+
+
+def test_decoding_ends_where_the_reading_ends() -> None:
+    """Of 1 GiB in 5 MB of gzip no more is decoded than the limit and one piece."""
+    inspector = inspector_for(
+        role="verify", kind="resources", method="POST", path="/verify", content_type="application/json", limit=100
+    )
+    copy = reading(inspector, "gzip")
+    bomb = gzip.compress(bytes(2**25), 1) * 32
+    tracemalloc.start()
+    assert [copy.feed(bomb), copy.end(), copy.unread] == [None, None, True]
+    assert tracemalloc.get_traced_memory()[1] < 2**23
+    tracemalloc.stop()

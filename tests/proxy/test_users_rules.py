@@ -1,11 +1,13 @@
 """The user's rules on the data path: what they say of an answer's body is read off it while it passes."""
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 from proxystage.bodies import COMPLETED, CREATED, FAILED, sends, zipped
 from proxystage.fakes import RESULT, Answer, Caller, FakeServer, Heard, Play, Said
+from proxystage.raw import Peer, connect, post
 from proxystage.world import TOOLS, Stage, World, cause, told
 
 SANDBOX = """
@@ -148,3 +150,23 @@ async def test_a_failing_rule_adds_nothing_to_an_agents_own_row(stage: Stage, tm
     world, own = await ruled(stage, tmp_path, RUN_RULE.format(effect="failure")), {"_ng_failure_class": "gave up"}
     answer = await outermost(world, own)
     assert (told(answer), answer.body) == ((200, None), json.dumps(own).encode())
+
+
+async def test_a_rule_delays_no_event_of_a_tools_stream(stage: Stage, tmp_path: Path) -> None:
+    """The server goes on only when the caller has read the first event (MCP)."""
+    world, first_read = await ruled(stage, tmp_path, SANDBOX.format(effect="failure")), asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.say(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await peer.say(b"9\r\ndata: 1\n\n\r\n")
+        await first_read.wait()
+        await peer.say(b"14\r\ndata: sandbox lost\n\n\r\n0\r\n\r\n")
+
+    await world.stands_at((await world.serves_raw(script)).url, "resources", "tools")
+    caller = await connect(world.listeners["tools"])
+    await caller.say(post("/get_mcp"))
+    await caller.reader.readuntil(b"data: 1\n\n")
+    first_read.set()
+    assert (await caller.until_lost()).endswith(b"0\r\n\r\n")
+    caller.close()
