@@ -7,22 +7,19 @@ inspected, and one line in the log says so.
 
 import codecs
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import aiohttp
 from aiohttp import hdrs
 from rollcall_collector.contract.inspection import Finding, Inspector, inspector_for, shape_of
 from rollcall_collector.contract.policy import Policy, ended_well
-from rollcall_collector.contract.rules import Rule, Rules
 
 from .encoding import Decoder, UnreadableError, beginning
 from .exchange import Bad, Exchange
+from .users_rules import KEPT, Asked, asked_of
 
 log = logging.getLogger(__name__)
-
-KEPT = 64 * 1024
-"""Bytes of a body that are kept for its excerpt and for the user's rules."""
 
 STREAM = "text/event-stream"
 
@@ -43,43 +40,6 @@ class Reading(Protocol):
 
     def end(self) -> Bad | None:
         """The answer has ended cleanly; how the exchange has ended, where it did not end well."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The user's rules that may speak of an answer, by everything but its body."""
-
-    rules: Rules
-    candidates: tuple[Rule, ...]
-
-    @property
-    def need_body(self) -> bool:
-        """Whether one of them asks for something in the body."""
-        return any(rule.needs_body for rule in self.candidates)
-
-    def in_body(self, body: bytes) -> tuple[str, ...]:
-        """The names of those that ask for something in the body, and find it."""
-        return tuple(rule.name for rule in self.candidates if rule.needs_body and rule.matches_body(body))
-
-    def failing(self, body: bytes, of_failure: bool = False) -> Rule | None:
-        """The rule by which an answer is a failure in which nothing else found one.
-
-        A terminal rule must speak of the answer: one that names no more than a place says what its failures are. In
-        what is a failure already (`of_failure`), only a terminal rule has something to say.
-        """
-        holding = [rule for rule in self.candidates if rule.is_for(what=None, kind=None) and rule.matches_body(body)]
-        decided = next((rule for rule in holding if rule.effect != "terminal"), None)
-        if decided is not None and not of_failure:
-            return decided if decided.effect == "failure" else None
-        terminal = (rule for rule in holding if rule.effect == "terminal")
-        return next((rule for rule in terminal if of_failure or rule.needs_body or rule.status), None)
-
-
-def asked_of(exchange: Exchange, status: int, policy: Policy) -> Asked:
-    """The user's rules for an answer."""
-    upstream = exchange.upstream
-    found = policy.rules.about(server=upstream.name, server_kind=upstream.kind, path=exchange.route, status=status)
-    return Asked(policy.rules, found)
 
 
 def reading_of(exchange: Exchange, answer: aiohttp.ClientResponse, policy: Policy, limit: int) -> Reading:
@@ -235,14 +195,11 @@ class GoodStatus:
             self.holds = shape == "json"
 
     def _whole(self) -> Finding | None:
-        found = self._inspector.end() if self._inspector else None
-        if (
-            found is None
-            and self._inspector
-            and self._inspector.inspected
-            and self._decoder
-            and not self._decoder.whole
-        ):
+        if self._inspector is None:
+            return None
+        cut = self._decoder is not None and not self._decoder.whole
+        found = self._inspector.end()
+        if found is None and cut and self._inspector.inspected:
             return Finding("peer_drop", "the answer ends in the middle of its content coding")
         return found
 
@@ -251,7 +208,8 @@ class GoodStatus:
         rules = about.asked.in_body(body)
         if found is not None:
             text = found.excerpt.encode("utf-8", "replace")
-            return Bad(found.what, found.message, about.status, text, "", found.marker, about.stream, rules=rules)
+            bad = Bad(found.what, found.message, about.status, text)
+            return replace(bad, marker=found.marker, stream=about.stream, rules=rules)
         rule = about.asked.failing(body)
         if rule is None:
             return None

@@ -14,8 +14,8 @@ from rollcall_collector.contract.verdict import State, Verdict
 
 from .encoding import as_far_as_read, beginning
 from .exchange import Bad, Exchange
-from .inspecting import KEPT, Asked, asked_of
 from .upstream import UpstreamError
+from .users_rules import KEPT, Asked, asked_of
 
 
 @dataclass(slots=True)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from rollcall_collector.contract.inspection import Finding, Inspector, inspector_for
 from rollcall_collector.contract.rules import Rules, load_rules
 from rollcall_proxy.encoding import Decoder, UnreadableError
-from rollcall_proxy.inspecting import About, Asked, GoodStatus
+from rollcall_proxy.inspecting import About, GoodStatus
+from rollcall_proxy.users_rules import Asked
 
 BODIES = st.binary(max_size=300)
 CUTS = st.lists(st.integers(0, 400), max_size=6)
@@ -81,7 +82,7 @@ class Broken:
 
 def reading(inspector: Inspector | None, coding: str = "", rules: Rules | None = None) -> GoodStatus:
     rules = rules or Rules()
-    return GoodStatus(About(200, coding, False, Asked(rules, rules.rules)), inspector, in_one_go=True)
+    return GoodStatus(About(200, coding, False, Asked(rules.rules)), inspector, in_one_go=True)
 
 
 @pytest.mark.parametrize("at_the_end", [False, True])
