@@ -42,7 +42,7 @@ class Judged:
 
 
 def read_outcome(
-    exchange: Exchange, answer: aiohttp.ClientResponse, body: bytes, began_at: float, policy: Policy, limit: int
+    exchange: Exchange, answer: aiohttp.ClientResponse, body: bytes, *, began_at: float, policy: Policy, limit: int
 ) -> Outcome:
     """What a server's whole answer to an outermost `/run` says; `limit` are the bytes that are read.
 

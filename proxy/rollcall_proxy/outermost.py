@@ -106,7 +106,8 @@ class OutermostRun:
         finally:
             if answer is not None:
                 answer.close()
-        return read_outcome(exchange, answer, received, began_at, self._records.in_force.policy, self._limit)
+        policy = self._records.in_force.policy
+        return read_outcome(exchange, answer, received, began_at=began_at, policy=policy, limit=self._limit)
 
     async def _tag(self, exchange: Exchange, outcome: Outcome) -> None:
         """Tag the dispatch's own exchange where it did not end well."""
