@@ -1,6 +1,7 @@
 """Judging dispatches: at their end, when something more of them becomes known, and again under another policy."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, exists, or_, select, update
@@ -47,10 +48,17 @@ def rejudge(connection: Connection, dispatch: str, default: Policy) -> None:
         verdict = Verdict("succeeded", pardoned=verdict.pardoned)
     elif found.placed == "nowhere" and verdict.state == "succeeded":
         verdict = Verdict("omitted")  # its answer was withheld and no row keeps it: it has to run again
+    elif found.placed in ("results", "failures") and verdict.state == "omitted":
+        verdict = judge(ended, _ordinary(kept_tags(connection, dispatch)), policy)  # there is a row, and it must count
     row = None
     if verdict.state == "failed":
         row = failure_row(begun, ended, verdict, policy.as_dict(), found.response)
     settle(connection, dispatch, verdict.state, _columns(begun, verdict, row))
+
+
+def _ordinary(kept: Sequence[Kept]) -> list[Kept]:
+    """The same without what a shutdown explains."""
+    return [replace(each, tag=replace(each.tag, shutdown=False)) for each in kept]
 
 
 def _columns(begun: DispatchBegun, verdict: Verdict, row: Mapping[str, Any] | None) -> dict[str, Any]:
