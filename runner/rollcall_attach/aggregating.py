@@ -130,6 +130,20 @@ def _summed(entries: list[tuple[str, Gate]], unknown: list[str]) -> Gate:
         "metrics": "withheld" if reason else "released",
         "reason": reason,
         "withheld_metrics": _withheld(counts, reason),
+        "coverage_metrics": None if reason else _coverage([benchmark for _, benchmark in entries], counts),
+    }
+
+
+def _coverage(benchmarks: list[Gate], counts: dict[str, int]) -> dict[str, Any] | None:
+    """What is added to metrics that are released although not all has succeeded, in the form of one run's."""
+    parts = [part for each in benchmarks if (part := each.get("coverage_metrics"))]
+    if not parts:
+        return None
+    return {
+        metrics.MARKER: 0,
+        **{f"rollcall/{name}": count for name, count in counts.items()},
+        "rollcall/counted_as_zero": sum(part.get("rollcall/counted_as_zero") or 0 for part in parts),
+        "rollcall/coverage": counts["succeeded"] / counts["expected"],
     }
 
 

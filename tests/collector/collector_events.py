@@ -94,6 +94,13 @@ def recovered(dispatch: str = "d-1", call: str = "c-x-1") -> Recovered:
     return Recovered(dispatch, call, T0 + 30)
 
 
+def verified_again(task: int, *tags: Tag, session: str = "s-again") -> list[Event]:
+    """The outermost `/verify` of a rollout whose row `gym eval reverify` judges again, in a run of its own."""
+    name = f"d-again-{task}"
+    opening = begun(name, f"{task}-0", session=session, run="r-again", started_at=T0 + 500)
+    return [opening, *tags, ended(name, answer_began_at=T0 + 510, ended_at=T0 + 511)]
+
+
 def abandoned(dispatch: str = "d-1") -> DispatchAbandoned:
     """The caller of the outermost `/run` has left for good."""
     return DispatchAbandoned(dispatch, T0 + 50)

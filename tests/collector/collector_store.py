@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from collector_events import T0
+from collector_events import T0, verified_again
 from rollcall_collector.contract.exchange import Event
 from rollcall_collector.contract.policy import Policy, policy_from
 from rollcall_collector.store import Reader, open_database
@@ -77,6 +77,12 @@ class Store:
 
     def heals(self, *tasks: int, run: str = "r-1", agent: str | None = "math_agent") -> int:
         """Rollout 0 of these tasks was verified again with success; how many are known."""
+        for task in tasks:
+            self.sends(*verified_again(task), sender=f"p-again-{task}")
+        return self.is_told_healed(*tasks, run=run, agent=agent)
+
+    def is_told_healed(self, *tasks: int, run: str = "r-1", agent: str | None = "math_agent") -> int:
+        """A `gym eval reverify` says that it has scored them."""
         named = [RolloutOf(task, 0, None, agent) for task in tasks]
         return self.does(lambda connection: note_healed(connection, run, "s-again", named))
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from collector_client import Client
-from collector_events import TOOL, begun, ended, tag
+from collector_events import TOOL, begun, ended, tag, verified_again
 from rollcall_collector.contract.policy import Policy
 
 VISIBLE = {"tool_errors": "model_visible_4xx"}
@@ -87,6 +87,7 @@ async def test_a_policy_that_is_wrong_is_refused_and_nothing_changes(run: Client
 async def test_a_verification_that_was_repeated_with_success_heals(run: Client) -> None:
     """As many as are known are counted; the run is complete."""
     named = [{"task_index": task, "rollout_index": 0, "agent": "math_agent"} for task in (0, 7)]
+    await run.sends(*verified_again(0, session="s-2"))
     assert await posted(run, "healed", {"session": "s-2", "rollouts": named}) == {"healed": 1}
     assert (await run.get("/v1/runs/r-1/gate"))["exit_status"] == 0
 

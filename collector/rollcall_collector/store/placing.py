@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, or_, select, update
 
 from ..contract.exchange import Id
+from ..contract.identity import rollout_id
 from .judging import settle
 from .schema import dispatches, rollouts
 from .writing import Index
@@ -78,10 +79,17 @@ def _heal(connection: Connection, run: str, session: str, healed: RolloutOf) -> 
     has_row = rollouts.c.state.in_(("succeeded", "failed"))
     asked = select(rollouts.c.dispatch).where(rollouts.c.run == run, *_same(healed), has_row)
     found = connection.execute(asked.limit(2)).scalars().all()
-    if len(found) != 1:
+    if len(found) != 1 or not _verified_well(connection, session, healed):
         return False
     settle(connection, found[0], "succeeded", {"state": "succeeded", "healed_by": session} | _NO_FAILURE)
     return True
+
+
+def _verified_well(connection: Connection, session: str, healed: RolloutOf) -> bool:
+    """Whether the session's own dispatch of the rollout succeeded: a judge may have failed in it, too."""
+    name = rollout_id(healed.task_index, healed.rollout_index, healed.stage_index)
+    own = (dispatches.c.session == session, dispatches.c.rollout == name, dispatches.c.state == "succeeded")
+    return connection.execute(select(dispatches.c.dispatch).where(*own).limit(1)).first() is not None
 
 
 def forget(connection: Connection, run: str, forgotten: Sequence[Id]) -> int:

@@ -24,6 +24,10 @@ from .schema import dispatches, runs, sessions, tags
 _ROLLOUT = ("benchmark", "task_index", "rollout_index", "stage_index", "attempt", "state", "dispatch")
 
 
+_OF_OTHERS = ("aggregate", "reverify")
+"""Modes of sessions that work on what other runs wrote: none of them is the latest run."""
+
+
 class UnknownRunError(LookupError):
     """No run, or no rollout of it, has this id."""
 
@@ -127,7 +131,8 @@ class Reader:
 
 
 def _resolve(connection: Connection, run: str) -> str:
-    asked = select(sessions.c.run).order_by(sessions.c.started_at.desc()).limit(1)
+    own = sessions.c.mode.not_in(_OF_OTHERS)
+    asked = select(sessions.c.run).where(own).order_by(sessions.c.started_at.desc()).limit(1)
     if run != "latest":
         asked = select(runs.c.run).where(runs.c.run == run)
     found = connection.execute(asked).scalar()

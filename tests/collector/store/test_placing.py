@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from collector_events import ANSWERED, T0, abandoned, answered, begun, ended, run_tag, tag
+from collector_events import ANSWERED, T0, abandoned, answered, begun, ended, run_tag, tag, verified_again
 from collector_store import Store
 from rollcall_collector.contract.exchange import CarrierShared
 
@@ -176,3 +176,12 @@ def test_a_carrier_that_is_shared_frees_a_run_that_ended_badly_of_nothing_else(s
     store.sends(CarrierShared("trace:1", ("d-1",)))
     assert store.counts() == {"failed": 1}
     assert store.rollout()["root_cause"]["role"] == "run"
+
+
+def test_what_failed_when_it_was_verified_again_is_not_healed(store: Store) -> None:
+    """A judge may fail the second time too, and what is said of a dispatch that nobody saw counts for nothing."""
+    store.sends(begun(), tag(role="judge"), ended())
+    assert store.is_told_healed(0) == 0
+    again = tag("d-again-0", "x-again", role="judge", started_at=T0 + 501, ended_at=T0 + 502)
+    store.sends(*verified_again(0, again), sender="p-2")
+    assert (store.is_told_healed(0), store.counts()) == (0, {"failed": 1})
