@@ -21,10 +21,10 @@ Runs = Sequence[Mapping[str, Any]]
 
 
 class Launch:
-    """Its runs are known at the proxy by the launch's id. `mode` is the proxy's own where it is this process's."""
+    """Its runs are known at the proxy by the launch's id."""
 
-    def __init__(self, proxy: str, mode: str | None) -> None:
-        self._proxy, self._mode, self._id = proxy, mode, f"l-{uuid4().hex}"
+    def __init__(self, proxy: str) -> None:
+        self._proxy, self._id = proxy, f"l-{uuid4().hex}"
 
     def environment(self) -> dict[str, str]:
         """This process's, with the attach in it."""
@@ -35,7 +35,10 @@ class Launch:
 
     def runs(self) -> Runs:
         """The status of each run so far, the newest first, once its rows lie where its verdicts say."""
-        for run in self._asked():
+        runs = self._asked()
+        if not runs or self._observes():
+            return runs
+        for run in runs:
             self._divert(run)
         return self._asked()
 
@@ -53,14 +56,19 @@ class Launch:
         runs: Runs = asking.get(self._proxy, "/v1/runs", launch=self._id)["runs"]
         return runs
 
+    def _observes(self) -> bool:
+        """Whether the proxy changes nothing; it says so of itself with each config, also with one of no servers."""
+        said = asking.send(self._proxy, "/v1/config", {"config": "{}", "own": None}, "POST")
+        return bool(said["mode"] == "observe")
+
     def _divert(self, status: Mapping[str, Any]) -> None:
-        """Only where the run's output is on this machine, and nothing but observing was asked for."""
+        """Only where the run's output is on this machine."""
         output = Path(status["output"] or "")
-        if self._mode == "observe" or not output.is_absolute():
+        if not output.is_absolute():
             return
         try:
             run = runfile.read(output)
-            if run["run"] != status["run"] or run.get("mode") == "observe":
+            if run["run"] != status["run"]:
                 return
             done = diverting.put_in_place(output, run["run"], Collector(self._proxy, run["run"]))
         except runfile.NoRunError:

@@ -79,7 +79,7 @@ async def _run(command: Sequence[str], given: dict[str, Any], line: Sequence[str
     async with _proxy(given) as (proxy, collector):
         signals = Signals()
         _say(f"proxy {proxy}" + (f", status: curl {collector}" if collector else ""))
-        launch = Launch(proxy, settings_from(ProxySettings, given).mode if collector else None)
+        launch = Launch(proxy)
         status = await _execute(command, launch.environment(), signals)
         runs = await asyncio.to_thread(launch.runs)
         if rounds.count:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from collector_process import ROLLCALL, environment
+from collector_process import running as collector
 
 SMALL_GYM = str(Path(__file__).with_name("small_gym.py"))
 BUSY = [503, {"error": "overloaded"}]
@@ -132,6 +133,24 @@ def test_rows_in_the_wrong_file_are_moved_once_the_command_has_ended(tmp_path: P
     assert (done.returncode, sorted(tasks(tmp_path))) == (3, [0, 2, 3])
     assert tasks(tmp_path, "rollouts_failures.jsonl") == [1]
     assert "1 row moved into" in done.stderr
+
+
+def test_nothing_is_moved_where_a_proxy_that_runs_already_observes(tmp_path: Path) -> None:
+    """Its mode counts, and its own flags are none of this command's."""
+    (tmp_path / "plan.json").write_text(json.dumps({"rounds": [{"1": BUSY}], "misplaces": True}))
+    serve = [ROLLCALL, "proxy", "--listen", "127.0.0.1:0", "--mode", "observe", "--spool", str(tmp_path / "spool")]
+    gym = [sys.executable, SMALL_GYM, "eval", "run", str(tmp_path / "rollouts.jsonl")]
+    with (
+        collector(tmp_path / "x.sqlite3") as (_, url),
+        subprocess.Popen([*serve, "--collector", url], stdout=subprocess.PIPE, text=True, env=environment()) as proxy,
+    ):
+        assert proxy.stdout is not None
+        named = environment(ROLLCALL_PROXY=proxy.stdout.readline().split()[-1])
+        done = subprocess.run(
+            [ROLLCALL, "run", "--retry", "0", "--", *gym], env=named, capture_output=True, timeout=120
+        )
+        proxy.terminate()
+    assert (done.returncode, sorted(tasks(tmp_path))) == (3, [0, 1, 2, 3])
 
 
 def test_nothing_is_moved_where_rollcall_only_observes(tmp_path: Path) -> None:
