@@ -142,3 +142,36 @@ def test_an_earlier_failure_that_is_told_late_makes_a_failure_of_the_omitted(sto
     store.sends(begun(), killed(), ended())
     store.sends(tag(ended_at=ANSWERED - 90), sender="p-2")
     assert store.counts() == {"failed": 1}
+
+
+@pytest.mark.parametrize(
+    ("early", "state"),
+    [([recovered()], "succeeded"), ([outlived()], "succeeded"), ([verified()], "failed"), ([], "failed")],
+)
+def test_what_another_proxy_tells_before_the_dispatch_is_known_takes_effect_with_it(
+    store: Store, early: list[Event], state: str
+) -> None:
+    """It was faster; what it says creates no rollout by itself."""
+    sent_to(store, LAST_WINS, tag(role="judge"), *early)
+    assert store.counts() == {}
+    store.does(lambda connection: apply_events(connection, "p-2", 1, [begun(), ended()], LAST_WINS))
+    assert store.counts() == {state: 1}
+    responses = [row.get("response") for row in store.reader.failures("r-1")]
+    assert responses == ([] if state == "succeeded" else [RESPONSE if early else None])
+
+
+def test_what_was_not_read_before_the_dispatch_is_known_withholds_it(store: Store) -> None:
+    """Not inspected is not clean, whoever was faster."""
+    store.expects(0)
+    store.sends(not_inspected(), sender="p-2")
+    store.sends(begun(), ended())
+    assert store.gate()["benchmarks"][0]["reason"] == "1 answers not inspected"
+
+
+@pytest.mark.parametrize("placed", ["results", "failures"])
+def test_a_shutdown_that_is_told_late_omits_nothing_that_has_a_row(store: Store, placed: str) -> None:
+    """A row that stayed would never run again: it counts as failed, and leaves the results."""
+    store.sends(begun(), *([] if placed == "results" else [tag()]), ended())
+    store.sends(killed(ended_at=ANSWERED - 90), sender="p-2")
+    assert store.counts() == {"failed": 1}
+    assert store.moves() == ({"to_failures": ["d-1"]} if placed == "results" else {})
