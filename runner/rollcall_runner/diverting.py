@@ -36,6 +36,8 @@ def verb(options: argparse.Namespace) -> int:
             lines, done = _foreseen(run, changes if options.reapply else None)
         else:
             with alone(run, "divert") as lock:
+                if options.reapply and any(run.knowledge.moves().values()):
+                    put_in_place(run.output, run.run, run.knowledge, lock)  # a move that was stopped is told first
                 changed = _reapplied(run, changes) if options.reapply else None
                 done = put_in_place(run.output, run.run, run.knowledge, lock)
                 aside = done.stale_metrics or _set_aside(run)

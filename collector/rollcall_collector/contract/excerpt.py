@@ -34,10 +34,13 @@ def excerpt(body: bytes) -> str:
 
 
 def unwrap(text: str) -> str:
-    """The innermost text of Gym's nesting; the text itself where it is not nested."""
+    """The innermost text of Gym's nesting; the text itself where it is not nested, or nothing is left within.
+
+    A model server wraps `b''` once it has read the answer itself (nemo_gym 0.5.1 a 500, 0.7.0 a 401).
+    """
     for _ in range(_DEEPEST):
         inner = _inner(text)
-        if inner is None:
+        if not inner:
             break
         text = inner
     return text

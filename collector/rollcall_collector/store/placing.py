@@ -92,6 +92,17 @@ def _verified_well(connection: Connection, session: str, healed: RolloutOf) -> b
     return connection.execute(select(dispatches.c.dispatch).where(*own).limit(1)).first() is not None
 
 
+def healed(connection: Connection, run: str) -> list[list[Any]]:
+    """The rollouts of a run that were verified again: their results may lie in another file.
+
+    (task index, rollout index, stage index)
+    """
+    columns = tuple(rollouts.c[name] for name in _INDICES)
+    asked = select(*columns).select_from(dispatches.join(rollouts, _current))
+    here = (dispatches.c.run == run, dispatches.c.healed_by.is_not(None))
+    return [list(row) for row in connection.execute(asked.where(*here).order_by(*columns))]
+
+
 def forget(connection: Connection, run: str, forgotten: Sequence[Id]) -> int:
     """The rows of these dispatches were archived: their rollouts are missing again, and their attempts not counted."""
     known = 0

@@ -18,7 +18,7 @@ from .counting import (
 )
 from .doubts import doubts_about, servers_watched, stalled, unattributed, warnings_about
 from .judging import policy_of_run
-from .placing import moves
+from .placing import healed, moves
 from .schema import dispatches, runs, sessions, tags
 
 _ROLLOUT = ("benchmark", "task_index", "rollout_index", "stage_index", "attempt", "state", "dispatch")
@@ -73,7 +73,10 @@ class Reader:
             name = _resolve(connection, run)
             policy = policy_of_run(connection, name, self._policy)
             benchmarks, doubts = _benchmarks(connection, name, now, policy, server)
-            return _gate(name, benchmarks, doubts) | {"left_out": left_out(connection, name, benchmarks)}
+            return _gate(name, benchmarks, doubts) | {
+                "left_out": left_out(connection, name, benchmarks),
+                "healed": healed(connection, name),
+            }
 
     def resolve(self, run: str) -> str:
         """The run's id, of the newest where `latest` is asked for. Raises UnknownRunError."""

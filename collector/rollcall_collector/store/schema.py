@@ -20,6 +20,7 @@ runs = Table(
     Column("accepted_at", Float),  # unattributed failures up to then were accepted
     Column("accepted_reason", Text),
     Column("policy", JSON),  # the one it was judged again under; null: the collector's
+    Column("collector_policy", JSON),  # the collector's when its last session began, for who reads the database alone
 )
 
 sessions = Table(

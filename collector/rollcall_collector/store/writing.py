@@ -74,7 +74,7 @@ class Session:
     reverifies: Id | None = None
 
 
-def put_session(connection: Connection, session: Session, now: float) -> None:
+def put_session(connection: Connection, session: Session, now: float, policy: Policy | None = None) -> None:
     """Take in a session and its run; to put it again changes nothing but the heartbeat.
 
     Of a session known from its first dispatch only, this is what it says of itself. Raises SessionConflictError.
@@ -85,8 +85,9 @@ def put_session(connection: Connection, session: Session, now: float) -> None:
     known = found is not None and found.attached
     if found is not None and found.run != session.run:
         raise SessionConflictError(f"session {session.session} belongs to run {found.run}, not to {session.run}")
-    changes = {"output": session.output} | ({} if known else {"asked_at": None})
-    run = insert(runs).values(run=session.run, output=session.output, created_at=now)
+    changes: dict[str, Any] = {"output": session.output} | ({} if known else {"asked_at": None})
+    changes |= {} if policy is None else {"collector_policy": policy.as_dict()}
+    run = insert(runs).values({"run": session.run, "created_at": now} | changes)
     connection.execute(run.on_conflict_do_update(index_elements=["run"], set_=changes))
     row = asdict(session) | {"heartbeat_at": now}
     del row["output"]
