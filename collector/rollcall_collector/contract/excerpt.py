@@ -34,13 +34,10 @@ def excerpt(body: bytes) -> str:
 
 
 def unwrap(text: str) -> str:
-    """The innermost text of Gym's nesting; the text itself where it is not nested, or nothing is left within.
-
-    A model server wraps `b''` once it has read the answer itself (nemo_gym 0.5.1 a 500, 0.7.0 a 401).
-    """
+    """The innermost text of Gym's nesting; the text itself where it is not nested."""
     for _ in range(_DEEPEST):
         inner = _inner(text)
-        if not inner:
+        if inner is None:
             break
         text = inner
     return text
