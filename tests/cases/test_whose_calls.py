@@ -76,10 +76,8 @@ async def test_an_id_that_two_rollouts_share_names_neither(world: World, both: b
 
     await world.plays(play, model=busy_at(path))
     await world.expects(("agent", 0, 0), *[("agent", 1, 0)] * both)
-    keys: list[dict[str, Any]] = [{"_ng_rollout_id": "x", "_ng_attempt_index": 1}, {"_ng_rollout_id": "x-a1"}][
-        : 1 + both
-    ]
-    answers = await asyncio.gather(*[world.run(task, **more) for task, more in enumerate(keys)])
+    keys: list[dict[str, Any]] = [{"_ng_rollout_id": "x", "_ng_attempt_index": 1}, {"_ng_rollout_id": "x-a1"}]
+    answers = await asyncio.gather(*[world.run(task, **more) for task, more in enumerate(keys[: 1 + both])])
     assert [each.answered_by_rollcall for each in answers] == ([None, None] if both else ["verdict"])
     assert (await world.status())["unattributed"] == int(both)
 
