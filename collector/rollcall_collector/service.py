@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, TypeVar, cast
@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from .contract.exchange import Event, Id, Text
 from .contract.policy import Policy, policy_from
+from .mounted import Folder, Mounted
 from .serving import Problem, bind, json_response, problems, read_json, url_of
 from .settings import CollectorSettings, split_address
 from .status_text import status_text
@@ -36,6 +37,7 @@ from .store.writing import (
     put_expected,
     put_session,
 )
+from .tasks import background
 
 Result = TypeVar("Result")
 
@@ -123,8 +125,8 @@ _SESSION = TypeAdapter(Session)
 class Collector:
     """The routes; each reads its request, asks the store, and shapes the answer."""
 
-    def __init__(self, writer: Writer, reader: Reader, policy: Policy) -> None:
-        self._writer, self._reader, self._policy = writer, reader, policy
+    def __init__(self, writer: Writer, reader: Reader, policy: Policy, mounted: Mounted | None = None) -> None:
+        self._writer, self._reader, self._policy, self._mounted = writer, reader, policy, mounted
 
     def app(self) -> web.Application:
         """The aiohttp application."""
@@ -157,7 +159,7 @@ class Collector:
         """The latest run: JSON when asked for, else text for people."""
         wants_json = "application/json" in request.headers.get("Accept", "")
         try:
-            status = await self._read(self._reader.status, "latest", time.time())
+            status = self._with_trouble(await self._read(self._reader.status, "latest", time.time()))
         except Problem:
             empty = "No run has been seen yet. Start one with: rollcall run -- gym eval run …\n"
             return json_response({"runs": []}) if wants_json else web.Response(text=empty)
@@ -189,7 +191,7 @@ class Collector:
         session = _validated(_SESSION, body | name)
         if session.run == "latest":
             raise Problem(400, "a field is wrong", "run: latest names the newest run; give the run an id of its own")
-        await self._write(partial(put_session, session=session, now=time.time()))
+        await self._write(partial(put_session, session=session, now=time.time(), policy=self._policy))
         return json_response({"session": session.session, "run": session.run})
 
     async def session(self, request: web.Request) -> web.Response:
@@ -226,7 +228,7 @@ class Collector:
 
     async def status(self, request: web.Request) -> web.Response:
         """The status of a run, as text where that is asked for."""
-        status = await self._read(self._reader.status, request.match_info["run"], time.time())
+        status = self._with_trouble(await self._read(self._reader.status, request.match_info["run"], time.time()))
         if "text/plain" in request.headers.get("Accept", ""):
             return web.Response(text=status_text(status))
         return json_response(status)
@@ -285,6 +287,12 @@ class Collector:
         """Failure rows have been archived."""
         body, run = await _parsed(_FORGOTTEN, request), await self._known(request)
         return json_response({"forgotten": await self._write(partial(forget, run=run, forgotten=body.dispatches))})
+
+    def _with_trouble(self, status: dict[str, Any]) -> dict[str, Any]:
+        """The status, with why the run's rows could not be moved."""
+        trouble = self._mounted.troubles.get(status["run"]) if self._mounted else None
+        text = f"rows may lie in the wrong file, they could not be moved: {trouble}"
+        return status | {"warnings": [*status["warnings"], text]} if trouble else status
 
     async def _known(self, request: web.Request) -> str:
         """The id of the run that the path names."""
@@ -385,12 +393,17 @@ async def serving(settings: CollectorSettings) -> AsyncIterator[str]:
         bound.close()
         raise
     writer = Writer(engine, settings.queue_limit)
-    collector = Collector(writer, Reader(engine, settings.policy), settings.policy)
+    reader = Reader(engine, settings.policy)
+    mounted = None
+    if settings.results is not None:
+        mounted = Mounted(Folder(settings.results, settings.results_seen_as), engine, reader, writer.submit)
+    collector = Collector(writer, reader, settings.policy, mounted)
     runner = web.AppRunner(collector.app(), access_log=None, shutdown_timeout=5)
     await runner.setup()
     try:
         await web.SockSite(runner, bound).start()
-        yield url_of(bound)
+        async with background(mounted.watch(), "divert rows") if mounted else nullcontext():
+            yield url_of(bound)
     finally:
         await runner.cleanup()
         await asyncio.to_thread(writer.close)

@@ -12,7 +12,7 @@ import orjson
 from aiohttp import hdrs, web
 from rollcall_collector.contract.exchange import DispatchEnded
 
-from .fields import passed_on
+from .fields import answer_fields
 from .upstream import Upstream, UpstreamError
 
 ANSWER_FIELD = "Rollcall-Answer"
@@ -46,7 +46,7 @@ class WholePassedOn(PassedOn, web.Response):
 
 def head_of(answer: aiohttp.ClientResponse, request: web.BaseRequest) -> PassedOn:
     """The head of a server's answer, framed for the caller."""
-    fields = passed_on(answer.raw_headers)
+    fields = answer_fields(answer.raw_headers)
     passed = PassedOn(status=answer.status, reason=answer.reason, headers=fields)
     bodyless = request.method == "HEAD" or answer.status in (204, 304)
     if hdrs.CONTENT_LENGTH not in fields and not bodyless:
@@ -59,7 +59,7 @@ def head_of(answer: aiohttp.ClientResponse, request: web.BaseRequest) -> PassedO
 
 def whole(answer: aiohttp.ClientResponse, body: bytes) -> web.StreamResponse:
     """A server's answer whose body has been read."""
-    fields = passed_on(answer.raw_headers)
+    fields = answer_fields(answer.raw_headers)
     fields[hdrs.CONTENT_LENGTH] = str(len(body))
     return WholePassedOn(status=answer.status, reason=answer.reason, headers=fields, body=body)
 

@@ -13,7 +13,11 @@ from .clock import now
 from .encoding import beginning
 from .fields import Fields
 from .owners import COOKIE, Head, Owner, without_url_owner
+from .roles import without_prefix
 from .upstream import Upstream, UpstreamError
+
+_MESSAGE, _MARKER = 2000, 200
+"""Characters that are kept of a message and of a marker."""
 
 
 @dataclass(slots=True)
@@ -32,6 +36,8 @@ class Exchange:
     depth: int = 0
     started_at: float = field(default_factory=now)
     digest: "hashlib.blake2b" = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
+    sent: "Sent | None" = None
+    tagged: bool = False
 
     @property
     def path(self) -> str:
@@ -43,6 +49,17 @@ class Exchange:
         """The target as the server knows it: without an owner that a base URL put in front."""
         path, mark, query = self.target.partition("?")
         return without_url_owner(path) + mark + query
+
+    @property
+    def route(self) -> str:
+        """The path as the server's own routes name it: without an owner and without Gym's prefixes."""
+        return without_prefix(without_url_owner(self.path))
+
+    def passes(self, piece: bytes) -> None:
+        """A piece of the request's body is on its way to the server."""
+        self.digest.update(piece)
+        if self.sent is not None:
+            self.sent.add(piece)
 
     def key(self) -> CallKey:
         """What a retry of this exchange has in common with it; the body must have passed."""
@@ -59,7 +76,7 @@ class Exchange:
             return None
         return f"{COOKIE}={self.owner.token()}; Path=/"
 
-    def tag(self, call: str, bad: "Bad") -> Tag:
+    def tag(self, call: str, bad: "Bad", ended_at: float) -> Tag:
         """The record of how it ended."""
         body = beginning(bytes(bad.body), bad.coding)
         return Tag(
@@ -69,31 +86,59 @@ class Exchange:
             kind=self.upstream.kind,
             role=self.role,
             method=_storable(self.method[:40]),
-            path=_storable(without_url_owner(self.path)[:1000]),
+            path=_storable(self.route[:1000]),
             what=bad.what,
             started_at=self.started_at,
-            ended_at=now(),
+            ended_at=ended_at,
             depth=self.depth,
             owner_by=self.owner.by if self.owner else "none" if self.dispatch is None else "run",
             carrier=self.owner.carrier if self.owner else "",
             conflict=self.owner.conflict if self.owner else "",
             dispatch=self.dispatch,
             status=bad.status,
-            message=bad.message,
+            message=bad.message[:_MESSAGE],
             excerpt=excerpt(body),
+            marker=_storable(bad.marker[:_MARKER]),
             too_long=bad.status is not None and refused_for_length(bad.status, body.decode("utf-8", "replace")),
+            stream=bad.stream,
+            shutdown=bad.shutdown,
+            rules=bad.rules,
+            by_rule=bad.by_rule,
         )
 
 
 @dataclass(slots=True)
+class Sent:
+    """A request's body as far as it has passed; nothing of it once it was longer than `limit` bytes."""
+
+    limit: int
+    body: bytearray = field(default_factory=bytearray)
+    over: bool = False
+
+    def add(self, piece: bytes) -> None:
+        """Keep a piece."""
+        self.over = self.over or len(self.body) + len(piece) > self.limit
+        if self.over:
+            self.body = bytearray()
+        else:
+            self.body += piece
+
+
+@dataclass(slots=True)
 class Bad:
-    """How an exchange ended that did not end well; `body` is the beginning of a failed answer's."""
+    """How an exchange ended that did not end well; `body` is the beginning of a failed answer's, or what of a good
+    status' body says so. The other fields are those of a Tag."""
 
     what: What
     message: str = ""
     status: int | None = None
     body: bytes | bytearray = b""
     coding: str = ""
+    marker: str = ""
+    stream: bool = False
+    shutdown: bool = False
+    rules: tuple[str, ...] = ()
+    by_rule: bool = False
 
 
 def bad_from(error: UpstreamError, status: int | None = None) -> Bad:

@@ -14,6 +14,8 @@ _HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "expect"}
 )
 _OWN = frozenset({OWNER_FIELD.lower(), SESSION_FIELD.lower()})
+SHUTDOWN_FIELD = "Rollcall-Shutdown"
+"""What the attach puts on each answer of a server that is being shut down."""
 
 
 def request_fields(raw: Fields, owner: str | None) -> CIMultiDict[str]:
@@ -52,6 +54,13 @@ def _take_out_cookie(fields: CIMultiDict[str]) -> None:
             kept.append(";".join(pairs).strip())
     for value in kept:
         fields.add("Cookie", value)
+
+
+def answer_fields(raw: Fields) -> CIMultiDict[str]:
+    """An answer's fields as they go to its caller: without what the attach has told Rollcall."""
+    fields = passed_on(raw)
+    fields.popall(SHUTDOWN_FIELD, None)
+    return fields
 
 
 def passed_on(raw: Fields) -> CIMultiDict[str]:

@@ -1,11 +1,11 @@
 """The way of one exchange through the proxy and back, as a stream.
 
-A good answer passes piece by piece as it arrives. Of a failed one the last piece is held until its tag is stored.
-A server that goes away in the middle is seen by the caller as a cut-off, never as a clean end.
+An answer passes piece by piece as it arrives, read on its way (`inspecting`). Of one that must not end before its
+verdict the last piece is held until its tag is stored; an event stream is not held, but for the piece in which it says
+that it failed. A server that goes away in the middle is seen by the caller as a cut-off, never as a clean end.
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from socket import SO_LINGER, SOL_SOCKET
 from struct import pack
@@ -13,27 +13,20 @@ from struct import pack
 import aiohttp
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
-from rollcall_collector.contract.policy import ended_well
 
 from .answers import head_of, in_place_of
-from .clock import now
-from .exchange import Bad, Exchange, bad_from
+from .exchange import Exchange, bad_from
 from .fields import request_fields
-from .ledger import Ledger
-from .sender import NotStoredError, Sender
+from .inspecting import STREAM, media_type_of, reading_of
+from .recording import Records
 from .upstream import Client, UpstreamError, Waiting, lost
-
-log = logging.getLogger(__name__)
-
-KEPT = 64 * 1024
-"""Bytes of a failed answer that are read for its excerpt."""
 
 
 class Forwarder:
     """Passes exchanges on and has those tagged that do not end well."""
 
-    def __init__(self, client: Client, ledger: Ledger, sender: Sender, observe: bool) -> None:
-        self._client, self._ledger, self._sender, self._observe = client, ledger, sender, observe
+    def __init__(self, client: Client, records: Records, observe: bool, inspect_limit: int) -> None:
+        self._client, self._records, self._observe, self._limit = client, records, observe, inspect_limit
 
     async def forward(
         self, request: web.BaseRequest, exchange: Exchange, body: bytes | None = None
@@ -45,15 +38,15 @@ class Forwarder:
         except UpstreamError as error:
             if body is None:
                 await _read_to_its_end(request, exchange)
-            await self.ended_badly(exchange, bad_from(error))
+            await self._records.ended_badly(exchange, bad_from(error))
             return self.refuse(request, exchange, error)
         except asyncio.CancelledError:
-            self._cancelled(exchange)
+            self._records.cancelled(exchange)
             raise
         try:
             return await self._pass_back(request, exchange, answer, waiting)
         except asyncio.CancelledError:
-            self._cancelled(exchange)
+            self._records.cancelled(exchange)
             raise
         finally:
             answer.close()
@@ -70,7 +63,9 @@ class Forwarder:
             foreign = exchange.upstream.kind == "provider"
             fields = request_fields(exchange.raw_fields, None if foreign else exchange.minted())
         target = exchange.server_target
-        return await self._client.open(exchange.upstream, waiting, exchange.method, target, fields, body)
+        answer = await self._client.open(exchange.upstream, waiting, exchange.method, target, fields, body)
+        exchange.upstream.departure.heard(answer.headers, exchange.started_at)
+        return answer
 
     def refuse(self, request: web.BaseRequest, exchange: Exchange, error: UpstreamError) -> web.StreamResponse:
         """Answer in the server's place; in observe mode, drop the connection as the server would have."""
@@ -78,64 +73,41 @@ class Forwarder:
             return cut_off(request, web.Response(status=error.status))
         return in_place_of(exchange.upstream, error)
 
-    async def ended_badly(self, exchange: Exchange, bad: Bad) -> None:
-        """Tag an exchange, and have the tag stored."""
-        call = self._ledger.call_of(exchange.dispatch, exchange.key(), exchange.started_at, now())
-        tag = exchange.tag(call, bad)
-        self._ledger.add(tag)
-        try:
-            await self._sender.store(tag)
-        except NotStoredError as error:
-            log.error("the tag of %s %s is not stored: %s", exchange.method, exchange.path, error)
-
     async def _pass_back(
         self, request: web.BaseRequest, exchange: Exchange, answer: aiohttp.ClientResponse, waiting: Waiting
     ) -> web.StreamResponse:
         passed = head_of(answer, request)
         if cookie := exchange.cookie():
             passed.headers.add("Set-Cookie", cookie)
-        failed = not ended_well(answer.status)
-        bad = Bad("http_status", "", answer.status, bytearray(), _coding(answer)) if failed else None
-        if bad is None or not ends_with_its_head(answer):
+        reading = reading_of(exchange, answer, self._records.in_force.policy, self._limit)
+        if not (reading.holds and ends_with_its_head(answer)):
             await passed.prepare(request)
         held = b""
         try:
             async for piece in pieces(answer, waiting):
-                if bad is None:
-                    await passed.write(piece)
-                    continue
-                if len(bad.body) < KEPT:
-                    bad.body += piece
+                if bad := reading.feed(piece):
+                    await self._records.ended_badly(exchange, bad, answer.headers)
                 if held:
                     await passed.write(held)
-                held = piece
+                held = piece if reading.holds else b""
+                if not reading.holds:
+                    await passed.write(piece)
         except UpstreamError as error:
-            await self.ended_badly(exchange, bad_from(error, answer.status))
+            bad = bad_from(error, answer.status)
+            bad.stream = media_type_of(answer) == STREAM
+            await self._records.ended_badly(exchange, bad, answer.headers)
             if held:
                 await passed.write(held)
             return cut_off(request, passed)
-        await self._ended(exchange, bad)
+        if bad := reading.end():
+            await self._records.ended_badly(exchange, bad, answer.headers)
+        elif not exchange.tagged:
+            self._records.ended_well(exchange, reading.unread)
         await passed.prepare(request)
         if held:
             await passed.write(held)
         await passed.write_eof()
         return passed
-
-    async def _ended(self, exchange: Exchange, bad: Bad | None) -> None:
-        if bad is not None:
-            await self.ended_badly(exchange, bad)
-            return
-        healed = self._ledger.heal(exchange.dispatch, exchange.key(), exchange.started_at, now())
-        if healed is not None:
-            self._sender.put(healed)
-
-    def _cancelled(self, exchange: Exchange) -> None:
-        """The caller went away first: recorded, never a failure by itself."""
-        if exchange.dispatch is None:
-            return
-        tag = exchange.tag(exchange.id, Bad("cancelled", "the caller closed the connection"))
-        self._ledger.add(tag)
-        self._sender.put(tag)
 
 
 async def pieces(answer: aiohttp.ClientResponse, waiting: Waiting) -> AsyncIterator[bytes]:
@@ -160,12 +132,8 @@ def _reset_at_its_end(answer: aiohttp.ClientResponse) -> OSError | None:
 
 
 def ends_with_its_head(answer: aiohttp.ClientResponse) -> bool:
-    """Whether nothing follows the head of a failed answer."""
+    """Whether nothing follows the head of an answer."""
     return answer.method == hdrs.METH_HEAD or answer.headers.get(hdrs.CONTENT_LENGTH) == "0"
-
-
-def _coding(answer: aiohttp.ClientResponse) -> str:
-    return answer.headers.get(hdrs.CONTENT_ENCODING, "")
 
 
 def request_body(request: web.BaseRequest, exchange: Exchange) -> AsyncIterator[bytes] | None:
@@ -181,7 +149,7 @@ async def _read_to_its_end(request: web.BaseRequest, exchange: Exchange) -> None
 
 async def _digested(request: web.BaseRequest, exchange: Exchange) -> AsyncIterator[bytes]:
     while piece := await request.content.readany():
-        exchange.digest.update(piece)
+        exchange.passes(piece)
         yield piece
 
 

@@ -1,6 +1,7 @@
-"""An outermost `/aggregate_metrics`: passed on when every benchmark of its server is complete, else answered here.
+"""An outermost `/aggregate_metrics`: passed on when every benchmark of its server is released, else answered here.
 
 Unknown is not complete: a collector that cannot be asked and events that have not reached it withhold as well.
+Where a benchmark is released with failures, what is passed on is changed (`aggregating`).
 """
 
 import asyncio
@@ -9,10 +10,9 @@ from typing import Any
 
 import aiohttp
 import orjson
-from aiohttp import web
-from rollcall_collector.contract.gate import Counts, withheld_metrics
+from rollcall_collector.contract.gate import Counts, coverage_metrics, withheld_metrics
 
-from .answers import own_answer
+from .aggregating import is_left_out
 from .sender import NotStoredError, Sender
 from .watch import Watch
 
@@ -25,6 +25,19 @@ class Withheld:
     """Metrics are withheld; `metrics` is what stands in their place."""
 
     metrics: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """Metrics are released. `left_out` are the rollouts whose rows are not aggregated: (task index, rollout index,
+    stage index); `coverage` is what is added to the metrics, None where every rollout has succeeded."""
+
+    left_out: frozenset[tuple[Any, ...]] = frozenset()
+    coverage: dict[str, Any] | None = None
+
+    def leaves(self, row: Any) -> bool:
+        """Whether a row is taken out of what is aggregated."""
+        return is_left_out(row, self.left_out)
 
 
 class Gate:
@@ -48,21 +61,34 @@ class Gate:
         lost = self._sender.rejected + self._sender.not_stored
         return f"{lost} batches of events were not stored" if lost else None
 
-    async def ask(self, run: str, server: str) -> Withheld | None:
-        """Whether the metrics of what was sent to `server` are withheld; None when they are released."""
+    async def ask(self, run: str, server: str) -> Withheld | Released:
+        """Whether the metrics of what was sent to `server` are withheld or released."""
         doubt = await self.undelivered()
         if doubt is None:
             try:
-                return withheld_at(await self._benchmarks(run, server))
+                answer = await self._answer(run, server)
+                return withheld_at(answer["benchmarks"]) or released_at(answer)
             except (aiohttp.ClientError, OSError, TimeoutError, KeyError) as error:
                 doubt = f"the collector cannot be asked ({type(error).__name__}: {error})"
         return Withheld(withheld_metrics(Counts(), doubt))
 
-    async def _benchmarks(self, run: str, server: str) -> list[dict[str, Any]]:
+    async def ask_about(self, run: str, agent: str) -> Withheld | Released:
+        """Whether the metrics of an agent's rollouts in a run, which has dispatched them earlier, are withheld."""
+        try:
+            answer = await self._answer(run, None)
+            of_agent = [each for each in answer["benchmarks"] if each["agent"] == agent]
+            return withheld_at(of_agent) or released_at(answer | {"benchmarks": of_agent})
+        except (aiohttp.ClientError, OSError, TimeoutError, KeyError) as error:
+            doubt = f"the collector cannot be asked about run {run} ({type(error).__name__}: {error})"
+        return Withheld(withheld_metrics(Counts(), doubt))
+
+    async def _answer(self, run: str, server: str | None) -> dict[str, Any]:
+        """The gate's answer; a server is named by a dispatcher that dispatches nothing more."""
         url = f"{self._collector}/v1/runs/{run}/gate"
-        async with self._client.post(url, params={"server": server}) as answer:
+        asking = self._client.get(url) if server is None else self._client.post(url, params={"server": server})
+        async with asking as answer:
             answer.raise_for_status()
-            found: list[dict[str, Any]] = orjson.loads(await answer.read())["benchmarks"]
+            found: dict[str, Any] = orjson.loads(await answer.read())
             return found
 
 
@@ -73,15 +99,31 @@ def withheld_at(benchmarks: list[dict[str, Any]]) -> Withheld | None:
     withheld = [benchmark for benchmark in benchmarks if benchmark["metrics"] != "released"]
     if not withheld:
         return None
+    return Withheld(withheld_metrics(_counts(withheld), "; ".join(str(each["reason"]) for each in withheld)))
+
+
+def of_shards(gate: dict[str, Any] | None, server: str) -> Withheld | Released:
+    """What the runs whose files are aggregated say together of a server's benchmarks; None where none had a gate."""
+    if gate is None:
+        return Released()
+    named = ("benchmark", "agent", "environment_server")
+    here = [each for each in gate.get("benchmarks", ()) if server in (each.get(name) for name in named)]
+    if not here:
+        reasons = gate.get("unknown") or ["none of the runs speaks of this server"]
+        return Withheld(withheld_metrics(Counts(), "; ".join(map(str, reasons))))
+    return withheld_at(here) or released_at({"benchmarks": here})
+
+
+def released_at(answer: dict[str, Any]) -> Released:
+    """What is changed of metrics that the gate has released."""
+    partly = [each for each in answer["benchmarks"] if each.get("coverage_metrics")]
+    if not partly:
+        return Released()
+    counted_as_zero = sum(each["coverage_metrics"]["rollcall/counted_as_zero"] for each in partly)
+    left_out = frozenset(tuple(rollout) for rollout in answer.get("left_out", ()))
+    return Released(left_out, coverage_metrics(_counts(answer["benchmarks"]), counted_as_zero))
+
+
+def _counts(benchmarks: list[dict[str, Any]]) -> Counts:
     names = Counts.__dataclass_fields__
-    counts = sum((Counts(**{name: each[name] for name in names}) for each in withheld), Counts())
-    return Withheld(withheld_metrics(counts, "; ".join(str(each["reason"]) for each in withheld)))
-
-
-async def withheld_answer(request: web.BaseRequest, withheld: Withheld) -> web.Response:
-    """The answer in the form that Gym prints and saves (nemo_gym 0.4.0 to 0.7.0, AggregateMetrics)."""
-    while await request.content.readany():
-        pass  # the caller must be able to finish sending
-    metrics = withheld.metrics
-    value = {"group_level_metrics": [], "agent_metrics": metrics, "key_metrics": metrics}
-    return own_answer("withheld", value)
+    return sum((Counts(**{name: each[name] for name in names}) for each in benchmarks), Counts())

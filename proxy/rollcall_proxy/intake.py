@@ -9,17 +9,16 @@ from uuid import uuid4
 import orjson
 from aiohttp import web
 from rollcall_collector.contract.exchange import DispatchAbandoned, DispatchBegun
-from rollcall_collector.contract.gate import Counts, withheld_metrics
 from rollcall_collector.contract.identity import Identity, identify
 
 from .answers import own_answer
 from .carriers import Carriers
 from .clock import now
 from .encoding import decoded
-from .exchange import Exchange, head_from, origin_form
+from .exchange import Exchange, Sent, head_from, origin_form
 from .forwarding import Forwarder
-from .gate import Gate, Withheld, withheld_answer
 from .ledger import Ledger
+from .metrics import Metrics
 from .outermost import OutermostRun
 from .owners import NAMING_A_NESTED_RUN, WAYS, Head, Owner, find_owner, session_of, without_url_owner
 from .policy_url import ListenerOf, with_owned_policy_url
@@ -40,7 +39,7 @@ class Intake:
 
     forwarder: Forwarder
     run: OutermostRun
-    gate: Gate
+    metrics: Metrics
     ledger: Ledger
     carriers: Carriers
     sessions: Sessions
@@ -48,6 +47,7 @@ class Intake:
     watch: Watch
     executions: Executions
     observe: bool
+    inspect_limit: int
     listener_of: ListenerOf = lambda _: None
     _ids: Iterator[str] = field(default_factory=lambda: _exchange_ids(uuid4().hex[:12]))
 
@@ -59,8 +59,8 @@ class Intake:
         identity = exchange.head.identity
         if exchange.owner is None and identity is not None and _begins_a_dispatch(exchange):
             return await self._outermost_run(request, exchange, body or b"", identity)
-        if exchange.owner is None and exchange.role == "aggregate_metrics" and not self.observe:
-            return await self._outermost_metrics(request, exchange)
+        if not self.observe and _asks_for_metrics(exchange):
+            return await self.metrics.answer(request, exchange)
         self._watched(exchange)
         return await self.forwarder.forward(request, exchange, body)
 
@@ -91,8 +91,10 @@ class Intake:
             head=head,
             raw_fields=request.raw_headers,
         )
+        if exchange.role == "verify":
+            exchange.sent = Sent(self.inspect_limit)
         if body is not None:
-            exchange.digest.update(body)
+            exchange.passes(body)
         if owner is not None:
             exchange.dispatch, exchange.depth = owner.dispatch, owner.depth + 1
         return exchange, body
@@ -154,16 +156,6 @@ class Intake:
             lambda: self.sender.put(DispatchAbandoned(begun.dispatch, now())),
         )
 
-    async def _outermost_metrics(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        try:
-            session = await self.sessions.of(session_of(exchange.head), exchange.upstream.session)
-        except UnknownSessionError as error:
-            return await withheld_answer(request, Withheld(withheld_metrics(Counts(), str(error))))
-        withheld = await self.gate.ask(session.run, exchange.upstream.name)
-        if withheld is not None:
-            return await withheld_answer(request, withheld)
-        return await self.forwarder.forward(request, exchange)
-
 
 def _exchange_ids(proxy: str) -> Iterator[str]:
     return (f"{proxy}.{number}" for number in count(1))
@@ -172,6 +164,18 @@ def _exchange_ids(proxy: str) -> Iterator[str]:
 def _begins_a_dispatch(exchange: Exchange) -> bool:
     """A `/run`, or a `/verify` that names a session: `gym eval reverify` (0.5) posts those without a `/run`."""
     return exchange.role == "run" or (exchange.role == "verify" and session_of(exchange.head) is not None)
+
+
+def _asks_for_metrics(exchange: Exchange) -> bool:
+    """A dispatcher's `/aggregate_metrics`, and not the hop from an agent to its resources server.
+
+    That hop names an owner where the agent is attached; where it is not, it names no session, and its listener is no
+    session's own.
+    """
+    if exchange.owner is not None or exchange.role != "aggregate_metrics":
+        return False
+    named = session_of(exchange.head) is not None or exchange.upstream.session is not None
+    return named or exchange.upstream.kind != "resources"
 
 
 def dispatch_of(identity: Identity, exchange: Exchange, session: SessionOfRun) -> DispatchBegun:

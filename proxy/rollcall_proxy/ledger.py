@@ -5,11 +5,12 @@ the collector is away. A dispatch begun at another proxy is kept from its first 
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from rollcall_collector.contract.calls import CallKey, Calls
-from rollcall_collector.contract.exchange import DispatchBegun, DispatchEnded, Recovered, Tag
+from rollcall_collector.contract.exchange import DispatchBegun, DispatchEnded, Outlived, Recovered, Role, Tag
 from rollcall_collector.contract.policy import Policy
 from rollcall_collector.contract.verdict import Kept, Verdict, judge
 
@@ -17,27 +18,42 @@ _REMEMBERED = 200_000
 """Dispatches whose run is remembered after their end."""
 _ELSEWHERE = 20_000
 """Pages of dispatches that were not begun here."""
+_GENERATING = ("model", "judge")
 
 
 @dataclass(slots=True)
 class Book:
-    """One dispatch's page."""
+    """One dispatch's page.
+
+    By call: its role, when it recovered, and when its server gave a good answer to another one. `response` is that of
+    a `/verify` request in whose verification something failed.
+    """
 
     begun: DispatchBegun | None = None
     calls: Calls = field(default_factory=Calls)
     tags: list[Tag] = field(default_factory=list)
+    roles: dict[str, Role] = field(default_factory=dict)
     recovered: dict[str, float] = field(default_factory=dict)
+    outlived: dict[str, float] = field(default_factory=dict)
     model_calls: int = 0
+    response: dict[str, Any] | None = None
+
+    def standing(self) -> Iterator[tuple[str, str, float]]:
+        """The calls that stand failed: id, server, when the last exchange ended."""
+        for key, calls in self.calls.failed.items():
+            for call in calls:
+                yield call.id, key[0], call.ended_at
 
 
 class Ledger:
     """The pages of all open dispatches."""
 
-    def __init__(self, new_id: Callable[[], str]) -> None:
+    def __init__(self, new_id: Callable[[], str], policy: Callable[[], Policy]) -> None:
         self._books: dict[str, Book] = {}
         self._elsewhere: OrderedDict[str, Book] = OrderedDict()
         self._runs: OrderedDict[str, str] = OrderedDict()
-        self._new_id = new_id
+        self._making_calls: set[tuple[str, str]] = set()
+        self._new_id, self._policy = new_id, policy
 
     def begin(self, begun: DispatchBegun) -> None:
         """Open the page of a dispatch that this proxy has taken in."""
@@ -60,6 +76,8 @@ class Ledger:
         book = self._books.get(dispatch or "")
         if book is not None:
             book.model_calls += 1
+            if book.begun is not None:
+                self._making_calls.add((book.begun.run, book.begun.benchmark))
 
     def model_calls(self, dispatch: str) -> int:
         """How many model calls were made on behalf of a dispatch."""
@@ -82,22 +100,60 @@ class Ledger:
     def add(self, tag: Tag) -> None:
         """Keep a tag on its dispatch's page."""
         if tag.dispatch is not None:
-            self._book(tag.dispatch).tags.append(tag)
+            book = self._book(tag.dispatch)
+            book.tags.append(tag)
+            book.roles[tag.call] = tag.role
+            book.outlived.pop(tag.call, None)  # it has failed again since
 
     def heal(self, dispatch: str | None, key: CallKey, started_at: float, ended_at: float) -> Recovered | None:
         """Note a good exchange; the event where it has healed a call that stood failed."""
-        book = self._books.get(dispatch or "") or self._elsewhere.get(dispatch or "")
+        book = self._known(dispatch)
         call = book.calls.ended_well(key, started_at) if book else None
         if book is None or call is None or dispatch is None:
             return None
         book.recovered[call] = ended_at
         return Recovered(dispatch, call, ended_at)
 
+    def outlive(self, dispatch: str | None, server: str, started_at: float, ended_at: float) -> Outlived | None:
+        """Note a good answer of a model server; the event where other calls to it stood failed before."""
+        book = self._known(dispatch)
+        if book is None or dispatch is None:
+            return None
+        calls = tuple(
+            call
+            for call, at, ended in book.standing()
+            if at == server and ended <= started_at and call not in book.outlived
+            if book.roles.get(call) in _GENERATING
+        )
+        book.outlived.update(dict.fromkeys(calls, ended_at))
+        return Outlived(dispatch, calls, ended_at) if calls else None
+
+    def judge_failed(self, dispatch: str) -> bool:
+        """Whether a judge's call of a dispatch stands failed."""
+        book = self._known(dispatch)
+        return book is not None and any(book.roles.get(call) == "judge" for call, _, _ in book.standing())
+
+    def keep_response(self, dispatch: str, response: dict[str, Any]) -> None:
+        """Keep what a dispatch has asked to be verified."""
+        self._book(dispatch).response = response
+
+    def response_of(self, dispatch: str) -> dict[str, Any] | None:
+        """What a dispatch has asked to be verified, where that failed."""
+        book = self._known(dispatch)
+        return book.response if book else None
+
     def verdict(self, ended: DispatchEnded) -> Verdict:
         """The verdict from what this proxy knows."""
-        book = self._books.get(ended.dispatch) or Book()
-        kept = [Kept(tag, book.recovered.get(tag.call)) for tag in book.tags]
-        return judge(ended, kept, Policy())
+        book, policy = self._books.get(ended.dispatch) or Book(), self._policy()
+        kept = [Kept(tag, book.recovered.get(tag.call), book.outlived.get(tag.call)) for tag in book.tags]
+        agent = book.begun.agent if book.begun else None
+        return judge(ended, kept, policy, policy.swallowed(ended, agent, lambda: self._others_made_calls(book)))
+
+    def _others_made_calls(self, book: Book) -> bool:
+        return book.begun is not None and (book.begun.run, book.begun.benchmark) in self._making_calls
+
+    def _known(self, dispatch: str | None) -> Book | None:
+        return self._books.get(dispatch or "") or self._elsewhere.get(dispatch or "")
 
     def close(self, dispatch: str) -> None:
         """The dispatch has ended: forget its page."""

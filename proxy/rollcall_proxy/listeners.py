@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from rollcall_collector.serving import Problem, bind, url_of
 
+from .departing import Departure
 from .gym_config import GymServer
 from .sessions import SessionOfRun
 from .settings import ProxySettings
@@ -46,6 +47,7 @@ class Listeners:
         self._sets: OrderedDict[str, list[Upstream]] = OrderedDict()
         self._runners: dict[str, web.ServerRunner] = {}
         self._windows: dict[str, Window] = {}
+        self._departures: dict[str, Departure] = {}
         self._ports = _Ports(settings.port_range)
         self._registering = asyncio.Lock()
 
@@ -118,7 +120,8 @@ class Listeners:
     async def _listen(self, server: GymServer, session: SessionOfRun | None) -> Upstream:
         limits = None if self._settings.mode == "observe" else self._settings
         window = self._windows.setdefault(server.url, Window(self._settings.connect_window))
-        upstream = Upstream(server.name, server.kind, server.url, limits, window, session)
+        departure = self._departures.setdefault(server.url, Departure(server.url, self._settings.shutdown_probe))
+        upstream = Upstream(server.name, server.kind, server.url, limits, window, departure, session)
         bound = self._bind()
         runner = web.ServerRunner(self._server(upstream), shutdown_timeout=1)
         await runner.setup()

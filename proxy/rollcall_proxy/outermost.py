@@ -5,50 +5,45 @@ agent declared itself is passed on as it wrote it. In observe mode every answer 
 """
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-import aiohttp
-from rollcall_collector.contract.answer import Ending, read_run_answer
-from rollcall_collector.contract.exchange import CarrierShared, DispatchBegun, DispatchEnded, Event, Tag
-from rollcall_collector.contract.policy import Policy
-from rollcall_collector.contract.row import failure_row, with_withheld_result
-from rollcall_collector.contract.verdict import Verdict
+from rollcall_collector.contract.answer import Ending
+from rollcall_collector.contract.exchange import Answered, CarrierShared, DispatchBegun, DispatchEnded, Event
+from rollcall_collector.contract.verdict import State
 
 from .answers import Made, own_answer, whole
 from .carriers import Carriers
 from .clock import now
-from .encoding import decoded
-from .exchange import Bad, Exchange, bad_from
+from .exchange import Exchange, bad_from
 from .fields import give_to_run, request_fields
 from .forwarding import Forwarder, pieces
 from .ledger import Ledger
+from .outcome import Judged, Outcome, diverted, read_outcome, state_answered
 from .owners import explicit_id, trace_of, with_attempt
+from .recording import Records
 from .sender import NotStoredError, Sender
+from .settings import ProxySettings
 from .upstream import UpstreamError, Waiting
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class Outcome:
-    """What came back of an outermost `/run`."""
-
-    answer_began_at: float
-    ending: Ending
-    bad: Bad | None = None
-    error: UpstreamError | None = None
-    answer: aiohttp.ClientResponse | None = None
-    body: bytes = b""
-    tag: Tag | None = None
-
-
 class OutermostRun:
     """Executes dispatches."""
 
-    def __init__(self, forwarder: Forwarder, ledger: Ledger, carriers: Carriers, sender: Sender, observe: bool) -> None:
-        self._forwarder, self._ledger, self._carriers = forwarder, ledger, carriers
-        self._sender, self._observe = sender, observe
+    def __init__(
+        self,
+        *,
+        forwarder: Forwarder,
+        records: Records,
+        ledger: Ledger,
+        carriers: Carriers,
+        sender: Sender,
+        settings: ProxySettings,
+    ) -> None:
+        self._forwarder, self._records, self._ledger, self._carriers = forwarder, records, ledger, carriers
+        self._sender, self._observe, self._limit = sender, settings.mode == "observe", settings.inspect_limit
 
     def begin(self, exchange: Exchange, begun: DispatchBegun) -> None:
         """Take in a dispatch: from now on its carriers name it."""
@@ -65,13 +60,18 @@ class OutermostRun:
         """Execute a dispatch that has begun; the answer for its callers."""
         try:
             outcome = await self._execute(exchange, body)
-            ended, verdict = self._judged(exchange, outcome)
-            ruling = await self._stored(outcome, ended)
+            await self._tag(exchange, outcome)
+            judged = self._judged(exchange, outcome)
+            ruling = await self._stored(outcome, judged.ended)
         finally:
             self._ledger.close(begun.dispatch)
             self._carriers.release(begun.dispatch)
         untouched = self._observe or exchange.role != "run"  # what `/verify` answers, Gym itself sorts
-        row = None if untouched else diverted(begun, outcome.ending, ended, verdict, ruling)
+        row = None if untouched else diverted(begun, outcome.ending, judged, ruling)
+        self._tell_answered(begun, state_answered(outcome.ending, row), ruling)
+        return self._made(exchange, outcome, judged.ended, row)
+
+    def _made(self, exchange: Exchange, outcome: Outcome, ended: DispatchEnded, row: dict[str, Any] | None) -> Made:
         if row is not None:
             return Made(lambda _: own_answer("verdict", row), ended)
         if outcome.answer is None or outcome.error is not None:
@@ -79,6 +79,11 @@ class OutermostRun:
             return Made(lambda request: self._forwarder.refuse(request, exchange, error), ended, cut=self._observe)
         answer = outcome.answer
         return Made(lambda _: whole(answer, outcome.body), ended)
+
+    def _tell_answered(self, begun: DispatchBegun, state: State | None, ruling: dict[str, Any]) -> None:
+        """Tell the collector in which file Gym puts the row, where its own ruling does not say so."""
+        if state is not None and state != ruling.get("state"):
+            self._sender.put(Answered(begun.dispatch, state))
 
     def _bind(self, carrier: str, dispatch: str, lasting: bool = False) -> None:
         shared = self._carriers.bind(carrier, dispatch, lasting)
@@ -101,13 +106,23 @@ class OutermostRun:
         finally:
             if answer is not None:
                 answer.close()
-        return read_outcome(answer, received, began_at)
+        policy = self._records.in_force.policy
+        return read_outcome(exchange, answer, received, began_at=began_at, policy=policy, limit=self._limit)
 
-    def _judged(self, exchange: Exchange, outcome: Outcome) -> tuple[DispatchEnded, Verdict]:
-        """The end of the dispatch, and this proxy's own verdict on it."""
+    async def _tag(self, exchange: Exchange, outcome: Outcome) -> None:
+        """Tag the dispatch's own exchange where it did not end well."""
         if outcome.bad is not None:
-            outcome.tag = exchange.tag(exchange.id, outcome.bad)
+            exchange.tagged = True
+            ended_at, fields = now(), outcome.answer.headers if outcome.answer is not None else None
+            await self._records.blame(exchange, outcome.bad, fields)
+            # No call that ends after the answer began counts, but for the `/run` itself.
+            in_time = ended_at if exchange.role == "run" else outcome.answer_began_at
+            outcome.tag = exchange.tag(exchange.id, outcome.bad, in_time)
             self._ledger.add(outcome.tag)
+        self._records.note_verified(exchange, failed=outcome.ending.word != "result")
+
+    def _judged(self, exchange: Exchange, outcome: Outcome) -> Judged:
+        """The end of the dispatch, and this proxy's own verdict on it."""
         ending = outcome.ending
         ended = DispatchEnded(
             dispatch=exchange.dispatch or "",
@@ -123,7 +138,9 @@ class OutermostRun:
             model_calls=self._ledger.model_calls(exchange.dispatch or ""),
         )
         verdict = self._ledger.verdict(ended)
-        return (ended if verdict.state == "failed" else replace(ended, answer=None)), verdict
+        told = ended if verdict.state == "failed" else replace(ended, answer=None)
+        response = self._ledger.response_of(ended.dispatch)
+        return Judged(told, verdict, self._records.in_force.policy, response)
 
     async def _stored(self, outcome: Outcome, ended: DispatchEnded) -> dict[str, Any]:
         """Have the end stored; the collector's ruling, empty where it could not be asked."""
@@ -134,35 +151,6 @@ class OutermostRun:
             log.error("the end of dispatch %s is not stored: %s", ended.dispatch, error)
             return {}
         return rulings.get(ended.dispatch, {})
-
-
-def read_outcome(answer: aiohttp.ClientResponse, body: bytes, began_at: float) -> Outcome:
-    """What a server's whole answer to an outermost `/run` says."""
-    coding = answer.headers.get("Content-Encoding", "")
-    if not 200 <= answer.status < 400:
-        bad = Bad("http_status", "", answer.status, body, coding)
-        return Outcome(began_at, Ending("bad"), bad, None, answer, body)
-    plain = decoded(body, coding)
-    if plain is None:
-        return Outcome(began_at, Ending("result", not_inspected=True), None, None, answer, body)
-    ending = read_run_answer(plain)
-    bad_result = Bad("invalid_result", ending.problem, answer.status, plain) if ending.word == "bad" else None
-    return Outcome(began_at, ending, bad_result, None, answer, body)
-
-
-def diverted(
-    begun: DispatchBegun, ending: Ending, ended: DispatchEnded, verdict: Verdict, ruling: dict[str, Any]
-) -> dict[str, Any] | None:
-    """The failure row to answer with, or None where the server's own answer stands.
-
-    The collector's ruling counts; without one (it is away) the proxy's own verdict does.
-    """
-    if ruling.get("state", verdict.state) != "failed" or ending.own_row:
-        return None
-    if verdict.state == "failed":
-        return ruling.get("row") or failure_row(begun, ended, verdict, Policy().as_dict())
-    row: dict[str, Any] = ruling["row"]  # tags of other proxies: only the collector knew
-    return row if ending.answer is None else with_withheld_result(row, ending.answer)
 
 
 def _unstaged(attempt: str, begun: DispatchBegun) -> str:

@@ -23,7 +23,10 @@ from .http_proxy import HttpProxy
 from .intake import Intake
 from .ledger import Ledger
 from .listeners import Listeners, OwnAddressError
+from .metrics import Metrics
 from .outermost import OutermostRun
+from .policy_in_force import PolicyInForce
+from .recording import Records
 from .resend import Executions
 from .sender import Sender
 from .sessions import SessionOfRun, Sessions
@@ -68,7 +71,8 @@ class MainPort:
         app.router.add_get("/server_instances", self.head_instances)
         app.router.add_put("/v1/sessions/{session}", self.put_session)
         app.router.add_post("/v1/sessions/{session}/heartbeat", self.heartbeat)
-        app.router.add_get("/v1/runs/{run}/gate", self.run_gate)
+        app.router.add_get("/v1/runs/{run}/gate", self.once_all_is_told)
+        app.router.add_post("/v1/runs/{run}/healed", self.once_all_is_told)
         app.router.add_route("*", "/v1/sessions/{rest:.*}", self.relay)
         app.router.add_route("*", "/v1/runs{rest:.*}", self.relay)
         return app
@@ -113,8 +117,13 @@ class MainPort:
         answer = await self.relay(request)
         if answer.status != 200 or not isinstance(answer.body, bytes):
             return answer
-        value = orjson.loads(answer.body)
+        value, asked = orjson.loads(answer.body), orjson.loads(await request.read())
         self._sessions.learn(value["session"], value["run"])
+        if asked.get("mode") == "aggregate":
+            gate = asked.get("gate")
+            self._sessions.learn_shards(value["session"], gate if isinstance(gate, dict) else None)
+        if isinstance(reverified := asked.get("reverifies"), str):
+            self._sessions.learn_reverified(value["session"], reverified)
         return json_response(value | {"mode": self._settings.mode})
 
     async def heartbeat(self, request: web.Request) -> web.Response:
@@ -127,8 +136,8 @@ class MainPort:
             self._sessions.ended(session)
         return await self.relay(request)
 
-    async def run_gate(self, request: web.Request) -> web.Response:
-        """The collector's gate, once all that this proxy knows has reached it."""
+    async def once_all_is_told(self, request: web.Request) -> web.Response:
+        """What the collector answers once all that this proxy knows has reached it."""
         if doubt := await self._gate.undelivered():
             raise Problem(503, "unknown is not complete", doubt)
         return await self.relay(request)
@@ -232,17 +241,21 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
         stack.push_async_callback(client.session.close)
         control = await stack.enter_async_context(aiohttp.ClientSession())
         sender = Sender(control, settings.collector, settings.spool, f"p-{uuid4().hex}")
-        ledger, carriers = Ledger(lambda: f"c-{uuid4().hex[:16]}"), Carriers()
-        sessions = Sessions(control, settings.collector)
+        in_force = PolicyInForce(control, settings.collector, settings.spool)
+        ledger, carriers = Ledger(lambda: f"c-{uuid4().hex[:16]}", lambda: in_force.policy), Carriers()
+        sessions = Sessions(control, settings.collector, settings.spool)
         watch = Watch(sessions.runs_on)
         gate = Gate(control, settings.collector, sender, watch)
-        forwarder = Forwarder(client, ledger, sender, observe)
-        run = OutermostRun(forwarder, ledger, carriers, sender, observe)
+        records = Records(ledger, sender, in_force)
+        forwarder = Forwarder(client, records, observe, settings.inspect_limit)
+        run = OutermostRun(
+            forwarder=forwarder, records=records, ledger=ledger, carriers=carriers, sender=sender, settings=settings
+        )
         executions = Executions(settings.resend_grace)
         intake = Intake(
             forwarder=forwarder,
             run=run,
-            gate=gate,
+            metrics=Metrics(gate, sessions, forwarder, records),
             ledger=ledger,
             carriers=carriers,
             sessions=sessions,
@@ -250,6 +263,7 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
             watch=watch,
             executions=executions,
             observe=observe,
+            inspect_limit=settings.inspect_limit,
         )
         listeners = Listeners(settings, host, intake.take_in)
         intake.listener_of = listeners.listener_of
@@ -259,7 +273,9 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
         stack.push_async_callback(runner.cleanup)
         await runner.setup()
         log.info("mode %s; limits: %s", settings.mode, limits_text(settings))
-        async with background(sender.run(), "sender"), background(_tell(sender, watch), "watch"):
+        await in_force.fetch()
+        sending, telling = background(sender.run(), "sender"), background(_tell(sender, watch), "watch")
+        async with sending, telling, background(in_force.run(), "policy"):
             await listeners.register(static_servers(settings))
             await web.SockSite(runner, bound).start()
             yield url_of(bound)

@@ -8,16 +8,22 @@ own: what a dispatcher sends to those belongs to it and to nobody else.
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import aiohttp
 import orjson
 
 from .clock import now
+from .keeping import keep, kept
 
 _LOOK_UP_S = 30.0
 """Seconds for which a session that this proxy has not seen is asked of the collector."""
 
+
+_KEPT = 1000
+"""Sessions that are kept in the file, the latest."""
 
 _UNATTACHED_ON_S = 600.0
 """Seconds after its last `/run` for which a run without the attach counts as on."""
@@ -38,21 +44,45 @@ class UnknownSessionError(LookupError):
 class Sessions:
     """The sessions that this proxy knows."""
 
-    def __init__(self, client: aiohttp.ClientSession, collector: str) -> None:
-        self._client, self._collector = client, collector
+    def __init__(self, client: aiohttp.ClientSession, collector: str, folder: Path) -> None:
+        self._client, self._collector, self._path = client, collector, folder / "sessions.json"
         self._known: dict[str, SessionOfRun] = {}
         self._on: set[str] = set()
         self._used: dict[str, float] = {}
         self._static: SessionOfRun | None = None
+        self._shards: dict[str, dict[str, Any] | None] = {}
+        self._reverified: dict[str, str] = {}
+
+    def learn_shards(self, session: str, gate: dict[str, Any] | None) -> None:
+        """A session only aggregates what other runs wrote; `gate` is what those say together, None where none did."""
+        self._shards[session] = gate
+
+    def learn_reverified(self, session: str, run: str) -> None:
+        """A session verifies again what a run wrote."""
+        self._reverified[session] = run
+
+    def reverified_by(self, session: str) -> str | None:
+        """The run whose rows a session verifies again."""
+        return self._reverified.get(session)
+
+    def shards_of(self, session: str) -> tuple[bool, dict[str, Any] | None]:
+        """Whether a session only aggregates, and the gate of the runs whose files it does that over."""
+        return session in self._shards, self._shards.get(session)
 
     def learn(self, session: str, run: str) -> None:
-        """A session has been registered."""
-        self._known[session] = SessionOfRun(session, run)
+        """A session has been registered; a later process of this proxy will know it while the collector is away."""
         self._on.add(session)
+        if session in self._known:
+            return
+        self._known[session] = SessionOfRun(session, run)
+        known = _kept(self._path) | {session: run}
+        keep(self._path, dict(list(known.items())[-_KEPT:]))
 
     def ended(self, session: str) -> None:
         """A session has said that it ended."""
         self._on.discard(session)
+        self._shards.pop(session, None)
+        self._reverified.pop(session, None)
 
     def runs_on(self) -> Iterable[str]:
         """The runs whose sessions have not ended; without the attach, those that dispatched a while ago at most."""
@@ -71,7 +101,7 @@ class Sessions:
             self._used[found.run] = now()
             return found
         if session not in self._known:
-            self.learn(session, await self._looked_up(session))
+            self.learn(session, _kept(self._path).get(session) or await self._looked_up(session))
         return self._known[session]
 
     def _of_static_setup(self) -> SessionOfRun:
@@ -99,3 +129,9 @@ class Sessions:
                 raise UnknownSessionError(f"session {session} has not been registered")
             answer.raise_for_status()
             return str(orjson.loads(await answer.read())["run"])
+
+
+def _kept(path: Path) -> dict[str, str]:
+    value = kept(path)
+    pairs = value.items() if isinstance(value, dict) else ()
+    return {session: run for session, run in pairs if isinstance(run, str)}

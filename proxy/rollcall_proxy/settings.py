@@ -48,6 +48,9 @@ class Limits(BaseSettings):
     total_timeout: Seconds = Field(4 * HOUR, description="limit of the whole exchange with them")
     resend_grace: Seconds = Field(30.0, description="how long a /run is kept after its caller has left")
     run_timeout: Seconds = Field(12 * HOUR, description="limit of exchanges with agent and environment servers")
+    shutdown_probe: Seconds = Field(
+        2.0, description="how long a server that says it cancelled an answer is watched for refusing connections"
+    )
 
 
 class ProxySettings(Limits):
@@ -70,6 +73,12 @@ class ProxySettings(Limits):
     mode: Literal["enforce", "observe"] = Field("enforce", description="observe: tag and judge, change nothing")
     spool: Path = Field(
         default_factory=lambda: state_folder() / "spool", description="folder for events while the collector is away"
+    )
+
+    inspect_limit: int = Field(
+        64 * 1024 * 1024,
+        gt=0,
+        description="bytes of an answer that are read for what it says; a larger one counts as not inspected",
     )
 
     @model_validator(mode="before")

@@ -17,6 +17,7 @@ from multidict import CIMultiDict
 from rollcall_collector.contract.exchange import Kind, Role, What
 from yarl import URL
 
+from .departing import Departure
 from .sessions import SessionOfRun
 from .settings import Limits
 
@@ -76,6 +77,7 @@ class Upstream:
     url: str
     limits: Limits | None
     window: Window
+    departure: Departure
     session: SessionOfRun | None = None
     listener: str = ""
     address: tuple[str, int] = ("", 0)

@@ -30,7 +30,11 @@ class Busy(Unavailable):
 
 
 class Refused(Failure):
-    """The proxy said no, and will say so again."""
+    """The proxy said no, and will say so again; `status` is that of its answer, 0 where there was none."""
+
+    def __init__(self, text: str, status: int = 0) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class Stop(SystemExit):
@@ -70,7 +74,7 @@ def once(method: str, path: str, body: Any = None, timeout: float = LIMIT) -> di
     if status in (502, 503, 504):
         raise Busy(f"the proxy at {proxy_url()} answered {status} for {LIMIT:g} s: {_detail(text)}")
     if not 200 <= status < 300:
-        raise Refused(f"the proxy at {proxy_url()} refused {method} {path} with {status}: {_detail(text)}")
+        raise Refused(f"the proxy at {proxy_url()} refused {method} {path} with {status}: {_detail(text)}", status)
     try:
         answer = json.loads(text or b"{}")
     except ValueError:

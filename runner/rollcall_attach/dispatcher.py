@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
-from . import control, metrics, owner, patching, session
+from . import control, metrics, moves, owner, patching, session
+from .collection import Collection
 
-ACTIVE: ContextVar[session.Collection | None] = ContextVar("rollcall_collection", default=None)
+ACTIVE: ContextVar[Collection | None] = ContextVar("rollcall_collection", default=None)
 
-ENDED: list[session.Collection] = []
+ENDED: list[Collection] = []
 """What ran in this process, for the exit status."""
 
 UNCOUNTED: list[str] = []
@@ -42,7 +43,7 @@ def _collecting(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return await original(self, config, *args, **kwargs)
         except control.Stop:
-            collection.ended.set()
+            session.give_up(collection)
             raise
         finally:
             ACTIVE.reset(active)
@@ -54,14 +55,36 @@ def _collecting(original: Callable[..., Any]) -> Callable[..., Any]:
     return run_from_config
 
 
-def finish(collection: session.Collection) -> None:
-    session.end(collection)
-    if collection.policy == "enforce" and collection.aggregates and collection.gate:
-        try:
-            metrics.settle(collection.output, collection.gate.get("benchmarks", []))
-        except OSError as error:
-            collection.gate_failure = f"cannot write the withheld metrics beside {collection.output}: {error}"
-            control.say(collection.gate_failure)
+def finish(collection: Collection) -> None:
+    """Gym has ended, however it did, and writes no more: move what is in the wrong file, and keep the outcome."""
+    try:
+        if not collection.abandoned:
+            _move(collection)
+        session.end(collection)
+        if collection.policy == "enforce" and collection.aggregates and collection.gate:
+            settle(collection, collection.gate)
+        session.keep_outcome(collection)
+    finally:
+        session.give_up(collection)
+
+
+def settle(collection: Collection, gate: dict[str, Any]) -> None:
+    """No numbers of a withheld benchmark in the metrics file."""
+    try:
+        metrics.settle(collection.output, gate.get("benchmarks", []))
+    except OSError as error:
+        collection.failure = f"cannot write the withheld metrics beside {collection.output}: {error}"
+        control.say(collection.failure)
+
+
+def _move(collection: Collection) -> moves.Moves:
+    if collection.policy != "enforce":
+        return moves.Moves()
+    try:
+        return moves.make(collection.output, collection.run, collection.lock)
+    except moves.MoveError as error:
+        collection.failure = str(error)
+        return moves.Moves()
 
 
 def _registering(original: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
@@ -77,10 +100,16 @@ def _registering(original: Callable[..., Iterator[Any]]) -> Callable[..., Iterat
 
 
 def _asking(original: Callable[..., Any]) -> Callable[..., Any]:
-    async def _call_aggregate_metrics(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """The two lists are parallel (results, rows); Gym passes them by position, and has closed its files by now."""
+
+    async def _call_aggregate_metrics(self: Any, results: Any, rows: Any, *args: Any, **kwargs: Any) -> Any:
         collection = ACTIVE.get()
         if collection is not None:
             session.ask_gate(collection)
-        return await original(self, *args, **kwargs)
+            moved = _move(collection)
+            if moved.returned:
+                control.say(f"what came back into {collection.output} is not in these metrics: use gym eval aggregate")
+            results, rows = moves.regrouped(moved, results, rows, collection.counted["classes"])
+        return await original(self, results, rows, *args, **kwargs)
 
     return _call_aggregate_metrics

@@ -1,4 +1,4 @@
-"""The exit status of `gym eval run`: the contract's, where a collection ran.
+"""The exit status of `gym eval run` and `gym eval aggregate`: the contract's, where a collection ran.
 
 0 leaves Gym's own outcome alone. 3 wins over Gym's success and over an error of Gym's that the incompleteness
 explains: every expected rollout is accounted for, so what Gym complains of is what the line says. With rollouts
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import control, dispatcher, files, patching
-from .session import Collection
+from .collection import Collection
 
 COMPLETE, INCOMPLETE, ROLLCALL_FAILED, NOTHING = 0, 3, 4, 5
 
@@ -33,7 +33,7 @@ class Verdict:
 
 def install(module: Any) -> None:
     """Fit a just imported nemo_gym.cli.eval."""
-    for name in ("collect_rollouts", "e2e_rollout_collection"):
+    for name in ("collect_rollouts", "e2e_rollout_collection", "aggregate_rollouts"):
         patching.wrap(module, name, _settled)
 
 
@@ -94,9 +94,9 @@ def judge(collection: Collection, error: BaseException | None) -> Verdict:
 
 
 def _judge(collection: Collection, error: BaseException | None) -> Verdict:
-    where = f"run {collection.run}"
-    if collection.abandoned or collection.gate_failure or collection.gate is None:
-        cause = collection.gate_failure or "its proxy went away"
+    where = str(collection.output) if collection.mode == "aggregate" else f"run {collection.run}"
+    if collection.abandoned or collection.trouble or collection.gate is None:
+        cause = collection.trouble or "its proxy went away"
         return Verdict(ROLLCALL_FAILED, f"nothing of {where} may be assumed complete: {cause}")
     gate = collection.gate
     status, reasons = gate.get("exit_status"), "; ".join(gate.get("reasons") or []) or "no reason given"
@@ -132,6 +132,8 @@ def _incomplete(collection: Collection, gate: dict[str, Any], reasons: str) -> s
     withheld = [entry["benchmark"] for entry in gate["benchmarks"] if entry.get("metrics") == "withheld"]
     if withheld:
         parts.append(f"metrics withheld for {', '.join(withheld)}")
+    if collection.mode == "aggregate":
+        return "; ".join([*parts, "resume what is incomplete, then aggregate again"])
     if counts["failed"]:
         parts.append(f"see {files.beside(collection.output, '_failures.jsonl')}")
     return "; ".join([*parts, "resume with --resume"])

@@ -52,13 +52,24 @@ def read_run(output: Path) -> dict[str, Any] | None:
 
 
 def set_aside(path: Path, label: str) -> Path | None:
-    """Rename `x.json` to `x.<label>.old.json`, or to the next free name; None where there is nothing."""
+    """Rename a file to its `free_name`; None where there is nothing."""
     if not path.exists():
         return None
+    target = free_name(path, label)
+    path.rename(target)
+    return target
+
+
+def free_name(path: Path, label: str) -> Path:
+    """`x.<label>.old.json` for `x.json`, or the next one of that kind that is free.
+
+    Rows get a name that no glob over `*.jsonl`, as `gym eval aggregate` is given, takes for results:
+    `x.<label>.jsonl.old`.
+    """
+    ending = f"{path.suffix}.old" if path.suffix == ".jsonl" else f".old{path.suffix}"
     for number in range(1, 10_000):
         again = "" if number == 1 else f"-{number}"
-        target = path.with_name(f"{path.stem}.{label}{again}.old{path.suffix}")
+        target = path.with_name(f"{path.stem}.{label}{again}{ending}")
         if not target.exists():
-            path.rename(target)
             return target
     raise OSError(f"no free name beside {path}")

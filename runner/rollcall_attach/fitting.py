@@ -3,11 +3,30 @@
 from collections.abc import Callable
 from typing import Any
 
-from . import children, control, dispatcher, ending, owner, patching, raytasks, reverify, servers, shutdown, threads
+from . import (
+    aggregating,
+    children,
+    control,
+    dispatcher,
+    ending,
+    owner,
+    patching,
+    raytasks,
+    reverify,
+    servers,
+    shutdown,
+    threads,
+)
+
+
+def _collection(module: Any) -> None:
+    dispatcher.install(module)
+    aggregating.install(module)
+
 
 FITTINGS: dict[str, Callable[[Any], None]] = {
     "nemo_gym.server_utils": servers.install,
-    "nemo_gym.rollout_collection": dispatcher.install,
+    "nemo_gym.rollout_collection": _collection,
     "nemo_gym.cli.eval": ending.install,
     "nemo_gym.rollout_reverification": reverify.install,
     "uvicorn.config": owner.fit_uvicorn,

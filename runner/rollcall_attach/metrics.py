@@ -14,17 +14,25 @@ MARKER = "rollcall/metrics_withheld"
 
 def settle(output: Path, benchmarks: list[dict[str, Any]]) -> None:
     """Bring the file in line with the gate's answer; it is written only where that changes it."""
-    path = files.beside(output, "_aggregate_metrics.json")
-    try:
-        entries = files.read_json(path)
-    except files.Unreadable:
-        entries = {}
-    if entries is not None and not isinstance(entries, list):
+    path, present = _path(output), entries(output)
+    if present is None and path.exists():
         files.set_aside(path, "unreadable")
-        entries = None
-    settled = settled_entries(entries or [], benchmarks)
-    if settled != (entries or []):
+    settled = settled_entries(present or [], benchmarks)
+    if settled != (present or []):
         files.write_json(path, settled)
+
+
+def entries(output: Path) -> list[Any] | None:
+    """What the file holds, or None where there is none, or none that can be understood."""
+    try:
+        found = files.read_json(_path(output))
+    except files.Unreadable:
+        return None
+    return found if isinstance(found, list) else None
+
+
+def _path(output: Path) -> Path:
+    return files.beside(output, "_aggregate_metrics.json")
 
 
 def settled_entries(entries: list[Any], benchmarks: list[dict[str, Any]]) -> list[Any]:
@@ -51,6 +59,21 @@ def withheld_entry(benchmark: dict[str, Any], instead_of: dict[str, Any] | None)
         entry["_ng_environment_server"] = environment
     withheld = benchmark["withheld_metrics"]
     return {**entry, "agent_metrics": withheld, "key_metrics": dict(withheld), "group_level_metrics": []}
+
+
+def is_withheld(entry: Any) -> bool:
+    return isinstance(entry, dict) and (entry.get("key_metrics") or {}).get(MARKER) == 1
+
+
+def named(entry: Any) -> dict[str, Any]:
+    """A benchmark's names, by an entry of Gym's."""
+    agent = (entry.get("agent_ref") or {}).get("name") if isinstance(entry, dict) else None
+    environment = entry.get("_ng_environment_server") if isinstance(entry, dict) else None
+    return {"benchmark": agent or environment or "", "agent": agent, "environment_server": environment}
+
+
+def speaks_of_any(entry: Any, benchmarks: list[dict[str, Any]]) -> bool:
+    return any(_speaks_of(entry, benchmark) for benchmark in benchmarks)
 
 
 def _speaks_of(entry: Any, benchmark: dict[str, Any]) -> bool:

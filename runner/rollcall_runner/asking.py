@@ -5,7 +5,7 @@ import os
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -61,6 +61,17 @@ def send(
         raise UnreachableError(f"{url} answered {error.code}: {detail}") from error
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise UnreachableError(f"{url} cannot be asked: {error}; start it with: rollcall collector") from error
+
+
+def lines(url: str, path: str) -> Iterator[Any]:
+    """The JSON values of an answer that has one on each line, as they come. Raises UnreachableError, NoSuchRunError."""
+    try:
+        with _OPENER.open(urllib.request.Request(f"{url.rstrip('/')}{path}"), timeout=_TIMEOUT_S) as answer:
+            yield from (orjson.loads(line) for line in answer if line.strip())
+    except urllib.error.HTTPError as error:
+        raise (NoSuchRunError if error.code == 404 else UnreachableError)(f"{url}: {_detail(error)}") from error
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise UnreachableError(f"{url} cannot be asked: {error}") from error
 
 
 def _detail(error: urllib.error.HTTPError) -> str:

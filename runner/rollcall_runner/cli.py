@@ -10,13 +10,16 @@ import orjson
 import rollcall_attach
 from rollcall_collector import __version__
 from rollcall_collector.contract.gate import ExitStatus
+from rollcall_collector.results.errors import ResultsError
 from rollcall_collector.service import serving as collector_serving
 from rollcall_collector.settings import CollectorSettings, PolicySettings
-from rollcall_collector.status_text import benchmark_table, status_text
+from rollcall_collector.status_text import benchmark_table, fitted, status_text
+from rollcall_collector.store import DatabaseError
 from rollcall_proxy.service import serving as proxy_serving
 from rollcall_proxy.settings import Limits, ProxySettings
+from sqlalchemy.exc import SQLAlchemyError
 
-from . import asking, demo, doctor, running
+from . import asking, demo, diverting, doctor, forgetting, gating, running
 from .options import UsageError, add_options, settings_from
 from .report import causes_table
 from .services import serve
@@ -39,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except asking.NoSuchRunError as error:
         print(f"rollcall: {error}", file=sys.stderr)
         return ExitStatus.NOTHING_EXPECTED
-    except asking.UnreachableError as error:
+    except (asking.UnreachableError, DatabaseError, ResultsError, SQLAlchemyError) as error:
         print(f"rollcall: {error}", file=sys.stderr)
         return ExitStatus.ROLLCALL_FAILED
 
@@ -61,12 +64,15 @@ def _parser() -> argparse.ArgumentParser:
     run = _verb(verbs, "run", _run, "run a command attached: rollcall run -- gym eval run …")
     add_options(run, CollectorSettings, ["database", *PolicySettings.model_fields])
     add_options(run, ProxySettings, ["mode", "head_server", "spool", "watch_providers", *Limits.model_fields])
-    for name, verb, text in (
-        ("status", _status, "the state of a run"),
-        ("gate", _gate, "which metrics are released; the exit status says whether all are"),
-        ("failures", _failures, "the failed rollouts by root cause"),
-    ):
-        _about_a_run(_verb(verbs, name, verb, text))
+    _about_rounds(run)
+    _about_a_run(_verb(verbs, "status", _status, "the state of a run"))
+    gate = _verb(verbs, "gate", _gate, "which metrics are released; the exit status says whether all are")
+    _about_a_run(gate)
+    gate.add_argument("--output", default=None, metavar="JSONL", help="a run's results file, which is read as well")
+    add_options(gate, CollectorSettings, ["database"])
+    _about_a_run(_verb(verbs, "failures", _failures, "the failed rollouts by root cause"))
+    diverting.add_arguments(_verb(verbs, "divert", diverting.verb, "put every row where its verdict says"))
+    forgetting.add_arguments(_verb(verbs, "forget", forgetting.verb, "archive failure rows, to have them sent again"))
     accept = _verb(verbs, "accept", _accept, "accept what withholds a run's metrics, and say why")
     accept.add_argument("run", help="a run's id, or latest")
     accept.add_argument("what", choices=["unattributed"], help="failed calls without an owner")
@@ -85,6 +91,13 @@ def _verb(verbs: Any, name: str, verb: Verb, text: str) -> argparse.ArgumentPars
     parser: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text)
     parser.set_defaults(verb=verb)
     return parser
+
+
+def _about_rounds(run: argparse.ArgumentParser) -> None:
+    again = "resume up to N times what has not succeeded (default: 0)"
+    run.add_argument("--retry", metavar="N", type=running.times, default=0, help=again)
+    pause = "seconds before each of these times (default: 10)"
+    run.add_argument("--retry-pause", metavar="S", type=running.seconds, default=10.0, help=pause)
 
 
 def _about_a_run(parser: argparse.ArgumentParser) -> None:
@@ -106,7 +119,8 @@ def _proxy(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     if not options.command:
         raise UsageError("no command; write: rollcall run -- gym eval run …")
-    return running.run(options.command, vars(options), options.flags)
+    rounds = running.Rounds(options.retry, options.retry_pause)
+    return running.run(options.command, vars(options), options.flags, rounds)
 
 
 def _status(options: argparse.Namespace) -> int:
@@ -116,8 +130,9 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _gate(options: argparse.Namespace) -> int:
-    gate = _asked(options, "/gate")
-    _print(options, gate, lambda: "\n".join(benchmark_table(gate["benchmarks"])))
+    gate = _asked(options, "/gate") if options.output is None else gating.answer(options)
+    reasons = [] if gate["benchmarks"] else [line for reason in gate["reasons"] for line in fitted(reason, "  ")]
+    _print(options, gate, lambda: "\n".join([*benchmark_table(gate["benchmarks"]), *reasons]))
     return int(gate["exit_status"])
 
 

@@ -33,6 +33,8 @@ class FakeProxy:
     url: str = ""
     mode: str = "enforce"
     gate: dict[str, Any] = field(default_factory=lambda: gate())
+    gates: dict[str, dict[str, Any]] = field(default_factory=dict)  # of single runs
+    moves: dict[str, Any] = field(default_factory=dict)
     refuses: dict[str, tuple[int, str]] = field(default_factory=dict)
     seen: list[tuple[str, Any]] = field(default_factory=list)
 
@@ -45,7 +47,9 @@ class FakeProxy:
             return 200, self._config(json.loads(body["config"]), body["own"])
         if request.startswith("PUT /v1/sessions/"):
             return 200, {"session": request.rpartition("/")[2], "run": body["run"], "mode": self.mode}
-        return 200, self.gate if request.endswith("/gate") else {}
+        if request.endswith("/moves"):
+            return 200, self.moves
+        return 200, self.gates.get(request.split("/")[-2], self.gate) if request.endswith("/gate") else {}
 
     def _config(self, config: dict[str, Any], own: str | None) -> dict[str, Any]:
         listeners = []

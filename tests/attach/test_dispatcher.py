@@ -68,6 +68,8 @@ def test_a_collection_is_a_session_from_before_its_start_to_after_its_end(proxy:
         f"PUT /v1/runs/{run}/expected",
         "POST /v1/config",
         f"GET /v1/runs/{run}/gate",
+        f"GET /v1/runs/{run}/moves",
+        f"GET /v1/runs/{run}/moves",
         f"GET /v1/runs/{run}/gate",
         f"POST /v1/sessions/{session}/heartbeat",
     ]
@@ -204,11 +206,11 @@ def test_without_aggregation_no_metrics_are_written(proxy: FakeProxy, output: Pa
 
 
 def test_a_collection_without_a_proxy_does_not_start(output: Path) -> None:
-    """Not a command's and not a program's own; nothing is written."""
+    """Not a command's and not a program's own; nothing is written but the lock."""
     for code in (COLLECT, PROGRAM):
         done = run_gym(code, **options(dead_url(), output))
         assert (done.status, done.out, len(done.said)) == (4, "", 1)
-    assert list(output.parent.iterdir()) == []
+    assert [path.name for path in output.parent.iterdir()] == ["rollouts_rollcall.lock"]
 
 
 def test_a_collection_whose_rollouts_cannot_be_registered_does_not_start(proxy: FakeProxy, output: Path) -> None:
@@ -264,17 +266,3 @@ def test_a_proxy_that_stays_away_ends_the_command_with_4(proxy: FakeProxy, outpu
     assert done.status == 4
     assert "has not answered for 1 s (ROLLCALL_PROXY_GRACE); stopping this run" in done.err
     assert time.monotonic() - started < 15
-
-
-def test_a_reverification_is_a_session_and_run_of_its_own(proxy: FakeProxy, output: Path) -> None:
-    """It is opened and ended; nothing is expected of it beforehand, and it leaves no file beside the output."""
-    program = (
-        "import asyncio, os, nemo_gym.rollout_reverification as r\n"
-        "config = r.Config(os.environ['OUTPUT'])\n"
-        "asyncio.run(r.RolloutReverificationHelper().run_from_config(config))\n"
-    )
-    assert run_gym(program, **options(proxy.url, output), OUTPUT=str(output)).status == 0
-    session = proxy.seen[0][0].rpartition("/")[2]
-    assert (proxy.seen[0][1]["mode"], proxy.asked("expected")) == ("reverify", [])
-    assert proxy.seen[-1] == (f"POST /v1/sessions/{session}/heartbeat", {"state": "ended"})
-    assert list(output.parent.iterdir()) == []

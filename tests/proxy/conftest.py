@@ -25,13 +25,17 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
 
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
-    """Starts a world; its proxy has the settings that are given. `collecting=False` leaves the collector away."""
+    """Starts a world; its proxy has the settings that are given, its collector the policy.
+
+    `collecting=False` leaves the collector away.
+    """
     async with AsyncExitStack() as stack:
 
-        async def start(collecting: bool = True, **settings: Any) -> World:
+        async def start(collecting: bool = True, policy: Mapping[str, Any] | None = None, **settings: Any) -> World:
             connector = aiohttp.TCPConnector(limit=0, force_close=True)
             http = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
             world = World(stack, http, tmp_path)
+            world.policy |= policy or {}
             stack.push_async_callback(world.collector_stops)
             if collecting:
                 await world.collector_starts()

@@ -4,8 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
-from proxystage.fakes import METRICS, RESULT, Caller, Heard, Said, agent
-from proxystage.world import Stage, World, told
+from aiohttp import web
+from proxystage.fakes import METRICS, RESULT, Caller, FakeServer, Heard, Said, agent
+from proxystage.world import RUN, Stage, World, told
 
 
 async def good(_: Caller) -> object:
@@ -127,3 +128,159 @@ async def test_without_the_attach_the_metrics_of_what_was_seen_are_released(stag
     assert told(await world.post("agent", "/run", row, session=None)) == (200, None)
     answer = await world.post("agent", "/aggregate_metrics", {"verify_responses": []}, session=None)
     assert answer.value == METRICS
+
+
+HALF = {"max_failure_rate": 0.5}
+GOOD_ROW = b'{ "_ng_task_index": 0, "_ng_rollout_index":0, "reward": 1.00 }'
+BAD_ROW = b'{"_ng_task_index": 1, "_ng_rollout_index": 0, "_ng_failure_class": "agent_run_error"}'
+MOVED_ROW = b'{"_ng_task_index": 1, "_ng_rollout_index": 0, "reward": 0.0}'
+
+
+async def half_good(stage: Stage) -> tuple[World, FakeServer]:
+    """A world in which half of the failures are allowed: one rollout is good, one has failed."""
+    world = await stage(policy=HALF)
+
+    async def play(call: Caller) -> object:
+        return await (bad if call.row["_ng_task_index"] else good)(call)
+
+    server = await world.plays(play)
+    await world.expects(("agent", 0, 0), ("agent", 1, 0))
+    assert [told(await world.run(task)) for task in (0, 1)] == [(200, None), (200, "verdict")]
+    return world, server
+
+
+async def asked_with(world: World, body: bytes) -> Heard:
+    return await world.ask("POST", world.listeners["agent"] + "/aggregate_metrics", body, SESSION)
+
+
+@pytest.mark.parametrize("failed", [BAD_ROW, MOVED_ROW], ids=["as 0.4 posts it", "among the results"])
+async def test_a_failed_row_of_a_released_benchmark_is_not_aggregated(stage: Stage, failed: bytes) -> None:
+    """It is cut out of the request, whose other bytes stay; the metrics say what they cover."""
+    world, server = await half_good(stage)
+    answer = await asked_with(world, b'{"verify_responses": [' + GOOD_ROW + b", " + failed + b'], "x": 1}')
+    assert server.heard[-1].body == b'{"verify_responses": [' + GOOD_ROW + b'], "x": 1}'
+    assert int(server.heard[-1].fields["Content-Length"]) == len(server.heard[-1].body)
+    covered = {"rollcall/metrics_withheld": 0, "rollcall/expected": 2, "rollcall/failed": 1, "rollcall/coverage": 0.5}
+    for place in ("agent_metrics", "key_metrics"):
+        assert METRICS[place].items() | covered.items() <= answer.value[place].items()
+    assert answer.value["group_level_metrics"] == []
+
+
+async def test_rows_that_cannot_be_read_withhold_a_benchmark_with_failures(stage: Stage) -> None:
+    """The rows of failures may be among them."""
+    world, server = await half_good(stage)
+    assert "cannot be taken out" in withheld(await asked_with(world, b'{"verify_responses": 1}'))["reason"]
+    assert "/aggregate_metrics" not in server.paths()
+
+
+@pytest.mark.parametrize("said", [Said("trouble", 500), Said([1])])
+async def test_an_answer_without_metrics_passes_as_it_is(stage: Stage, said: Said) -> None:
+    """Of a benchmark with failures too."""
+    world, server = await half_good(stage)
+    server.answers["/aggregate_metrics"] = said
+    answer = await asked_with(world, b'{"verify_responses": []}')
+    assert (told(answer), answer.value) == ((said.status, None), said.value)
+
+
+@pytest.mark.parametrize("echoes", [True, False], ids=["attached", "not attached"])
+async def test_only_the_dispatchers_request_is_gated(world: World, echoes: bool) -> None:
+    """An agent that asks its resources server in turn is answered by that one, whoever it is."""
+    inner = []
+
+    async def aggregate(request: web.Request) -> web.Response:
+        call = Caller(world.http, world.listeners, request)
+        inner.append(await call("tools", "/aggregate_metrics", {"rows": []}, fields=None if echoes else {}))
+        return Said(METRICS).response()
+
+    server = await world.plays(good)
+    server.answers["/aggregate_metrics"] = aggregate
+    await world.expects(("agent", 0, 0))
+    await world.run()
+    assert (await world.metrics()).value == METRICS
+    assert [(told(each), each.value) for each in inner] == [((200, None), METRICS)]
+
+
+SHARDS: dict[str, Any] = {
+    "benchmark": "agent",
+    "agent": "agent",
+    "environment_server": None,
+    "expected": 4,
+    "succeeded": 4,
+    "failed": 0,
+    "omitted": 0,
+    "running": 0,
+    "missing": 0,
+    "metrics": "released",
+    "reason": "",
+    "coverage_metrics": None,
+}
+PARTLY = {"failed": 1, "succeeded": 3, "coverage_metrics": {"rollcall/counted_as_zero": 0}}
+
+
+async def aggregates(world: World, gate: Any) -> Heard:
+    """The metrics that a `gym eval aggregate` asks for, whose shards say this together."""
+    body = {"run": "r-aggregate", "mode": "aggregate", "gate": gate}
+    assert (await world.main("PUT", "/v1/sessions/s-aggregate", body)).status == 200
+    return await world.post("agent", "/aggregate_metrics", {"verify_responses": []}, session="s-aggregate")
+
+
+@pytest.mark.parametrize("gate", [None, {"benchmarks": [SHARDS]}], ids=["of no run", "released"])
+async def test_an_aggregate_over_complete_shards_goes_through(world: World, gate: Any) -> None:
+    """As does one over files that are none of Rollcall's."""
+    await world.plays(good)
+    answer = await aggregates(world, gate)
+    assert (told(answer), answer.value) == ((200, None), METRICS)
+
+
+@pytest.mark.parametrize(
+    ("gate", "reason"),
+    [
+        ({"benchmarks": [SHARDS | {"metrics": "withheld", "reason": "a.jsonl: 1 failed"}]}, "a.jsonl: 1 failed"),
+        ({"benchmarks": [], "unknown": ["b.jsonl has no run file"]}, "b.jsonl has no run file"),
+        ({"benchmarks": [SHARDS | {"benchmark": "x", "agent": "x"}]}, "none of the runs speaks of this server"),
+    ],
+)
+async def test_an_aggregate_over_an_incomplete_shard_is_withheld(world: World, gate: Any, reason: str) -> None:
+    """With what the shards say; its server is not asked."""
+    server = await world.plays(good)
+    assert withheld(await aggregates(world, gate))["reason"] == reason
+    assert server.paths() == []
+
+
+async def test_an_aggregate_over_shards_released_with_failures_says_what_it_covers(world: World) -> None:
+    """As the run itself does."""
+    await world.plays(good)
+    metrics = (await aggregates(world, {"benchmarks": [SHARDS | PARTLY]})).value["key_metrics"]
+    assert (metrics["rollcall/failed"], metrics["rollcall/coverage"]) == (1, 0.75)
+
+
+async def reverifies(world: World, agent: str) -> Heard:
+    """The metrics that a `gym eval reverify` over the run asks for, once it has verified one row again."""
+    body = {"run": "r-again", "mode": "reverify", "reverifies": RUN}
+    assert (await world.main("PUT", "/v1/sessions/s-again", body)).status == 200
+    row = {"_ng_task_index": 0, "_ng_rollout_index": 0, "agent_ref": {"name": agent}}
+    assert (await world.post("tools", "/verify", row, session="s-again")).status == 200
+    return await world.post("tools", "/aggregate_metrics", {"verify_responses": [row]}, session="s-again")
+
+
+@pytest.mark.parametrize(("missing", "passes"), [((), True), ((("agent", 1, 0),), False)])
+async def test_metrics_of_a_reverification_pass_the_gate_of_its_run_too(
+    world: World, missing: tuple[tuple[str, int, int], ...], passes: bool
+) -> None:
+    """They are computed over that run's rows as well."""
+    await world.plays(good)
+    await world.expects(("agent", 0, 0), *missing)
+    await world.run()
+    answer = await reverifies(world, "agent")
+    if passes:
+        assert (told(answer), answer.value) == ((200, None), METRICS)
+    else:
+        assert withheld(answer)["reason"] == "1 missing"
+
+
+async def test_metrics_of_an_agent_that_the_run_never_dispatched_to_are_withheld(world: World) -> None:
+    """Nothing is known of it."""
+    await world.plays(good)
+    await world.expects(("agent", 0, 0))
+    await world.run()
+    assert withheld(await reverifies(world, "other"))["metrics_withheld"] == 1

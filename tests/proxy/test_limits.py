@@ -61,7 +61,7 @@ async def test_an_answer_that_stops_half_way_is_cut_off_after_the_idle_limit(sta
     await world.expects(("agent", 0, 0))
     row = (await world.run()).value
     assert cause(row) == ("slow", "verify", "timeout", 200)
-    assert "idle_timeout" in row["_rollcall"]["root_cause"]["message"]
+    assert "idle_timeout" in row["_ng_failure_message"]
 
 
 async def test_a_run_that_does_not_end_is_failed_alone(stage: Stage) -> None:

@@ -101,12 +101,12 @@ async def by_path(world: World, path: str) -> None:
 
 @pytest.mark.parametrize("segment", ["", "/training-token-capture"])
 async def test_gyms_path_prefix_names_the_owner(world: World, segment: str) -> None:
-    """`/ng-rollout/<id>/`, with the token-capture segment and without; the path reaches the server as it is."""
+    """`/ng-rollout/<id>/`, with the token-capture segment and without; the server gets it, the tag has its own path."""
     path = f"/ng-rollout/3-0{segment}/v1/responses"
     await by_path(world, path)
     row = (await world.run(3)).value
     assert cause(row) == ("model", "model", "http_status", 400)
-    assert [(tag["path"], tag["owner_by"]) for tag in await world.tags("3-0")] == [(path, "path")]
+    assert [(tag["path"], tag["owner_by"]) for tag in await world.tags("3-0")] == [("/v1/responses", "path")]
 
 
 async def test_a_retrys_path_prefix_carries_its_attempt(world: World) -> None:

@@ -4,12 +4,17 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-COLLECTOR_TESTS = Path(__file__).parent.parent / "collector"
-if str(COLLECTOR_TESTS) not in sys.path:
-    sys.path.insert(0, str(COLLECTOR_TESTS))
+HERE = Path(__file__).parent
+for folder in (HERE.parent / "collector", HERE):
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+if TYPE_CHECKING:
+    from runner_world import World
 
 
 @pytest.fixture(autouse=True)
@@ -25,3 +30,13 @@ def collector_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     with running(tmp_path_factory.mktemp("collector") / "x.sqlite3") as (_, url):
         yield url
+
+
+@pytest.fixture
+def world(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> "Iterator[World]":
+    """A run that has ended."""
+    from runner_world import World
+
+    made = World(tmp_path, capsys)
+    yield made
+    made.close()

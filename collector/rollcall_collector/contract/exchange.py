@@ -41,9 +41,10 @@ class Tag:
     `conflict` what later ways said otherwise. `message` is Rollcall's own sentence, `excerpt` the server's text.
 
     `marker` is the failure class that a `/verify` answer declares. `too_long` says that the whole answer reads as a
-    refusal of the request for its length (`context_limit.refused_for_length`). `stream` says that the answer was an event stream,
-    `shutdown` that it was given, or was none, only because its server was being shut down. `rules` names the user's
-    rules whose condition on the body held; `by_rule` marks an exchange that nothing but such a rule calls a failure.
+    refusal of the request for its length (`context_limit.refused_for_length`). `stream` says that the answer was an
+    event stream, `shutdown` that it was given, or was none, only because its server was being shut down. `rules` names
+    the user's rules whose condition on the body held; `by_rule` marks an exchange that nothing but such a rule calls a
+    failure.
     """
 
     exchange: Id

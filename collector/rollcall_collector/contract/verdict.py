@@ -65,7 +65,8 @@ def judge(ended: DispatchEnded, kept: Iterable[Kept], policy: Policy, swallowed:
     by which a good result has failed.
     """
     standing = [each.tag for each in kept if _stands(each, ended, policy)]
-    pardons = {tag.exchange: None if _is_outermost(tag) else policy.pardon(tag) for tag in standing}
+    # The outermost `/run` speaks for itself, unless nothing but a rule of the user's has called it a failure.
+    pardons = {tag.exchange: None if _is_outermost(tag) and not tag.by_rule else policy.pardon(tag) for tag in standing}
     if ended.ending == "bad":  # the agent did not go on after a refusal for length: that is what it failed of
         pardons = {exchange: None if rule == "context_limit" else rule for exchange, rule in pardons.items()}
     counting = tuple(tag for tag in standing if pardons[tag.exchange] is None)
@@ -129,7 +130,7 @@ def _declared(ended: DispatchEnded, counting: tuple[Tag, ...], policy: Policy) -
 
 def _failed(ended: DispatchEnded, counting: tuple[Tag, ...], policy: Policy) -> Verdict:
     cause = root_cause(counting)
-    failure_class = _failure_class(ended, cause)
+    failure_class = "judge_failed" if _is_judges(cause, counting) else _failure_class(ended)
     outermost = next((tag for tag in counting if _is_outermost(tag)), None)
     failure_type = outermost.what if outermost else "inner_call_failed"
     kind = _kind(cause, failure_class)
@@ -149,9 +150,20 @@ def _is_tool_status(tag: Tag) -> bool:
     return tag.role == "tool" and tag.kind == "resources" and tag.what == "http_status"
 
 
-def _failure_class(ended: DispatchEnded, cause: Tag | None) -> str:
-    if cause is not None and (cause.role == "judge" or cause.marker == "judge_failed"):
-        return "judge_failed"
+def _is_judges(cause: Tag | None, counting: Sequence[Tag]) -> bool:
+    """Whether a judge's model call is what failed: that call itself, or one of the provider that it waited for."""
+    if cause is None or cause.role != "provider":
+        return cause is not None and (cause.role == "judge" or cause.marker == "judge_failed")
+    return any(tag.role == "judge" and _is_behind(cause, tag) for tag in counting)
+
+
+def _is_behind(provider: Tag, call: Tag) -> bool:
+    """Whether a model server asked its provider while it answered a call."""
+    within = call.started_at <= provider.started_at and provider.ended_at <= call.ended_at
+    return within and provider.depth == call.depth + 1 and provider.server.startswith(f"{call.server}.provider")
+
+
+def _failure_class(ended: DispatchEnded) -> str:
     unusable = ended.status is None or ended.status in NOTHING_RAN
     return "agent_request_failed" if ended.ending == "bad" and unusable else "agent_run_error"
 

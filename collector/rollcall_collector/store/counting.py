@@ -110,7 +110,8 @@ def _covered(connection: Connection, run: str, classes: Sequence[str]) -> dict[s
     failed = rollouts.join(dispatches, dispatches.c.dispatch == rollouts.c.dispatch)
     asked = select(rollouts.c.benchmark, func.count()).select_from(failed)
     here = (rollouts.c.run == run, rollouts.c.state == "failed", dispatches.c.failure_class.in_(classes))
-    return dict(connection.execute(asked.where(*here).group_by(rollouts.c.benchmark)).tuples().all())
+    found = connection.execute(asked.where(*here).group_by(rollouts.c.benchmark))
+    return {str(name): int(count) for name, count in found}
 
 
 def left_out(connection: Connection, run: str, benchmarks: Sequence[Benchmark]) -> list[list[Any]]:

@@ -1,6 +1,7 @@
 """Judging dispatches: at their end, when something more of them becomes known, and again under another policy."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, exists, or_, select, update
@@ -27,9 +28,14 @@ def policy_of(connection: Connection, dispatch: str, default: Policy) -> Policy:
     return default if run is None else policy_of_run(connection, run, default)
 
 
+JUDGED = ("succeeded", "failed", "omitted")
+"""States of a dispatch that a verdict has given. One that was abandoned or forgotten is not judged again."""
+
+
 def rejudge(connection: Connection, dispatch: str, default: Policy) -> None:
     """Give the verdict on a dispatch that has ended from all that is known of it."""
-    columns = (dispatches.c.begun, dispatches.c.ended, dispatches.c.response, dispatches.c.healed_by, runs.c.policy)
+    names = ("begun", "ended", "response", "healed_by", "placed")
+    columns = (*(dispatches.c[name] for name in names), runs.c.policy)
     joined = dispatches.outerjoin(runs, runs.c.run == dispatches.c.run)
     found = connection.execute(select(*columns).select_from(joined).where(dispatches.c.dispatch == dispatch)).first()
     if found is None or found.ended is None:
@@ -40,10 +46,19 @@ def rejudge(connection: Connection, dispatch: str, default: Policy) -> None:
     verdict = judge(ended, kept_tags(connection, dispatch), policy, swallowed)
     if found.healed_by is not None:
         verdict = Verdict("succeeded", pardoned=verdict.pardoned)
+    elif found.placed == "nowhere" and verdict.state == "succeeded":
+        verdict = Verdict("omitted")  # its answer was withheld and no row keeps it: it has to run again
+    elif found.placed in ("results", "failures") and verdict.state == "omitted":
+        verdict = judge(ended, _ordinary(kept_tags(connection, dispatch)), policy)  # there is a row, and it must count
     row = None
     if verdict.state == "failed":
         row = failure_row(begun, ended, verdict, policy.as_dict(), found.response)
     settle(connection, dispatch, verdict.state, _columns(begun, verdict, row))
+
+
+def _ordinary(kept: Sequence[Kept]) -> list[Kept]:
+    """The same without what a shutdown explains."""
+    return [replace(each, tag=replace(each.tag, shutdown=False)) for each in kept]
 
 
 def _columns(begun: DispatchBegun, verdict: Verdict, row: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -85,7 +100,7 @@ def _judged(run: str) -> Any:
     """The dispatches of a run whose verdict a policy can change."""
     tagged = exists().where(tags.c.dispatch == dispatches.c.dispatch)
     bent = or_(dispatches.c.state == "failed", dispatches.c.model_calls == 0, dispatches.c.empty_output, tagged)
-    judged = dispatches.c.state.in_(("succeeded", "failed", "omitted"))
+    judged = dispatches.c.state.in_(JUDGED)
     return select(dispatches.c.dispatch).where(dispatches.c.run == run, judged, bent)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, or_, select, update
 
 from ..contract.exchange import Id
+from ..contract.identity import rollout_id
 from .judging import settle
 from .schema import dispatches, rollouts
 from .writing import Index
@@ -26,7 +27,9 @@ class RolloutOf:
     agent: str | None = None
 
 
+_NO_FAILURE = {"row": None, "root_cause": None, "failure_class": None, "terminal": False, "tools_alone": False}
 _INDICES = ("task_index", "rollout_index", "stage_index")
+_NAMES = ("benchmark", "agent", *_INDICES)
 _current = and_(rollouts.c.run == dispatches.c.run, rollouts.c.dispatch == dispatches.c.dispatch)
 _misplaced_failure = and_(dispatches.c.state == "failed", dispatches.c.placed == "results")
 _misplaced_success = and_(
@@ -36,21 +39,17 @@ _misplaced_success = and_(
 
 def moves(connection: Connection, run: str) -> dict[str, list[dict[str, Any]]]:
     """The rows of a run that lie in the wrong file: those of failed rollouts, and those that belong to the results."""
-    columns = (dispatches.c.dispatch, dispatches.c.row, dispatches.c.state, *_names())
+    columns = (dispatches.c.dispatch, dispatches.c.row, dispatches.c.state, *(rollouts.c[name] for name in _NAMES))
     wrong = or_(_misplaced_failure, _misplaced_success)
     asked = select(*columns).select_from(dispatches.join(rollouts, _current)).where(dispatches.c.run == run, wrong)
     found: dict[str, list[dict[str, Any]]] = {"to_failures": [], "to_results": []}
     for row in connection.execute(asked.order_by(dispatches.c.ended_at)):
-        one = {name: getattr(row, name) for name in ("dispatch", *(column.name for column in _names()))}
+        one = {name: getattr(row, name) for name in ("dispatch", *_NAMES)}
         if row.state == "failed":
             found["to_failures"].append(one | {"row": row.row})
         else:
             found["to_results"].append(one)
     return found
-
-
-def _names() -> tuple[Any, ...]:
-    return tuple(rollouts.c[name] for name in ("benchmark", "agent", *_INDICES))
 
 
 def misplaced(connection: Connection, run: str) -> dict[str, int]:
@@ -76,12 +75,32 @@ def note_healed(connection: Connection, run: str, session: str, healed: Iterable
 
 
 def _heal(connection: Connection, run: str, session: str, healed: RolloutOf) -> bool:
-    asked = select(rollouts.c.dispatch).where(rollouts.c.run == run, *_same(healed), rollouts.c.dispatch.is_not(None))
-    dispatch = connection.execute(asked).scalar()
-    if dispatch is None:
+    """Only what has a row can be verified again, and only where the row names one rollout."""
+    has_row = rollouts.c.state.in_(("succeeded", "failed"))
+    asked = select(rollouts.c.dispatch).where(rollouts.c.run == run, *_same(healed), has_row)
+    found = connection.execute(asked.limit(2)).scalars().all()
+    if len(found) != 1 or not _verified_well(connection, session, healed):
         return False
-    settle(connection, dispatch, "succeeded", {"state": "succeeded", "healed_by": session, "row": None})
+    settle(connection, found[0], "succeeded", {"state": "succeeded", "healed_by": session} | _NO_FAILURE)
     return True
+
+
+def _verified_well(connection: Connection, session: str, healed: RolloutOf) -> bool:
+    """Whether the session's own dispatch of the rollout succeeded: a judge may have failed in it, too."""
+    name = rollout_id(healed.task_index, healed.rollout_index, healed.stage_index)
+    own = (dispatches.c.session == session, dispatches.c.rollout == name, dispatches.c.state == "succeeded")
+    return connection.execute(select(dispatches.c.dispatch).where(*own).limit(1)).first() is not None
+
+
+def healed(connection: Connection, run: str) -> list[list[Any]]:
+    """The rollouts of a run that were verified again: their results may lie in another file.
+
+    (task index, rollout index, stage index)
+    """
+    columns = tuple(rollouts.c[name] for name in _INDICES)
+    asked = select(*columns).select_from(dispatches.join(rollouts, _current))
+    here = (dispatches.c.run == run, dispatches.c.healed_by.is_not(None))
+    return [list(row) for row in connection.execute(asked.where(*here).order_by(*columns))]
 
 
 def forget(connection: Connection, run: str, forgotten: Sequence[Id]) -> int:

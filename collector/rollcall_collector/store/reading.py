@@ -18,10 +18,14 @@ from .counting import (
 )
 from .doubts import doubts_about, servers_watched, stalled, unattributed, warnings_about
 from .judging import policy_of_run
-from .placing import moves
+from .placing import healed, moves
 from .schema import dispatches, runs, sessions, tags
 
 _ROLLOUT = ("benchmark", "task_index", "rollout_index", "stage_index", "attempt", "state", "dispatch")
+
+
+_OF_OTHERS = ("aggregate", "reverify")
+"""Modes of sessions that work on what other runs wrote: none of them is the latest run."""
 
 
 class UnknownRunError(LookupError):
@@ -69,7 +73,10 @@ class Reader:
             name = _resolve(connection, run)
             policy = policy_of_run(connection, name, self._policy)
             benchmarks, doubts = _benchmarks(connection, name, now, policy, server)
-            return _gate(name, benchmarks, doubts) | {"left_out": left_out(connection, name, benchmarks)}
+            return _gate(name, benchmarks, doubts) | {
+                "left_out": left_out(connection, name, benchmarks),
+                "healed": healed(connection, name),
+            }
 
     def resolve(self, run: str) -> str:
         """The run's id, of the newest where `latest` is asked for. Raises UnknownRunError."""
@@ -127,7 +134,8 @@ class Reader:
 
 
 def _resolve(connection: Connection, run: str) -> str:
-    asked = select(sessions.c.run).order_by(sessions.c.started_at.desc()).limit(1)
+    own = sessions.c.mode.not_in(_OF_OTHERS)
+    asked = select(sessions.c.run).where(own).order_by(sessions.c.started_at.desc()).limit(1)
     if run != "latest":
         asked = select(runs.c.run).where(runs.c.run == run)
     found = connection.execute(asked).scalar()

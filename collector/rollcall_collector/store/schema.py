@@ -2,7 +2,7 @@
 
 from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 metadata = MetaData()
 
@@ -20,6 +20,7 @@ runs = Table(
     Column("accepted_at", Float),  # unattributed failures up to then were accepted
     Column("accepted_reason", Text),
     Column("policy", JSON),  # the one it was judged again under; null: the collector's
+    Column("collector_policy", JSON),  # the collector's when its last session began, for who reads the database alone
 )
 
 sessions = Table(
@@ -108,6 +109,15 @@ tags = Table(
     Index("tags_dispatch", "dispatch"),
     Index("tags_claimed", "claimed", sqlite_where=Column("dispatch").is_(None)),
     Index("tags_unattributed", "ended_at", sqlite_where=Column("dispatch").is_(None)),
+)
+
+early = Table(  # what was told of a dispatch that another proxy has yet to tell of
+    "early",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("dispatch", String, nullable=False),
+    Column("event", JSON, nullable=False),
+    Index("early_dispatch", "dispatch"),
 )
 
 watched = Table(

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 
-from pydantic import Field
-from sqlalchemy import Connection, case, func, select, update
+from pydantic import Field, TypeAdapter
+from sqlalchemy import Connection, case, delete, func, select, update
 from sqlalchemy.dialects.sqlite import insert
 
 from ..contract.exchange import (
@@ -26,8 +26,8 @@ from ..contract.exchange import (
 )
 from ..contract.identity import rollout_id
 from ..contract.policy import PerServer, Policy
-from .judging import policy_of, rejudge, settle
-from .schema import dispatches, rollouts, runs, senders, sessions, tags, topology, watched
+from .judging import JUDGED, policy_of, rejudge, settle
+from .schema import dispatches, early, rollouts, runs, senders, sessions, tags, topology, watched
 
 Index = Annotated[int, Field(ge=0)]
 Expected = tuple[str, Index, Index, Index | None]
@@ -74,7 +74,7 @@ class Session:
     reverifies: Id | None = None
 
 
-def put_session(connection: Connection, session: Session, now: float) -> None:
+def put_session(connection: Connection, session: Session, now: float, policy: Policy | None = None) -> None:
     """Take in a session and its run; to put it again changes nothing but the heartbeat.
 
     Of a session known from its first dispatch only, this is what it says of itself. Raises SessionConflictError.
@@ -85,8 +85,9 @@ def put_session(connection: Connection, session: Session, now: float) -> None:
     known = found is not None and found.attached
     if found is not None and found.run != session.run:
         raise SessionConflictError(f"session {session.session} belongs to run {found.run}, not to {session.run}")
-    changes = {"output": session.output} | ({} if known else {"asked_at": None})
-    run = insert(runs).values(run=session.run, output=session.output, created_at=now)
+    changes: dict[str, Any] = {"output": session.output} | ({} if known else {"asked_at": None})
+    changes |= {} if policy is None else {"collector_policy": policy.as_dict()}
+    run = insert(runs).values({"run": session.run, "created_at": now} | changes)
     connection.execute(run.on_conflict_do_update(index_elements=["run"], set_=changes))
     row = asdict(session) | {"heartbeat_at": now}
     del row["output"]
@@ -183,7 +184,15 @@ def apply_events(
     return [ruling for dispatch in ended if (ruling := _ruling(connection, dispatch)) is not None]
 
 
+Addition = Recovered | Outlived | Verified | NotInspected
+"""What becomes known of a dispatch besides its tags."""
+_ADDITION: TypeAdapter[Addition] = TypeAdapter(Annotated[Addition, Field(discriminator="event")])
+
+
 def _apply(connection: Connection, event: Event, policy: Policy) -> None:
+    if isinstance(event, Addition) and _state_of(connection, event.dispatch) is None:
+        connection.execute(insert(early).values(dispatch=event.dispatch, event=asdict(event)))
+        return
     match event:
         case Tag():
             _add_tag(connection, event, policy)
@@ -199,7 +208,7 @@ def _apply(connection: Connection, event: Event, policy: Policy) -> None:
             placed = {"placed": PLACES[event.state]}
             connection.execute(update(dispatches).where(dispatches.c.dispatch == event.dispatch).values(placed))
         case DispatchBegun():
-            _begin(connection, event)
+            _begin(connection, event, policy)
         case DispatchEnded():
             _end(connection, event, policy)
         case CarrierShared():
@@ -216,7 +225,7 @@ PLACES = {"succeeded": "results", "failed": "failures", "omitted": "nowhere"}
 """Which file gets the row of a dispatch whose outermost `/run` was answered in accordance with a state."""
 
 
-def _begin(connection: Connection, event: DispatchBegun) -> None:
+def _begin(connection: Connection, event: DispatchBegun, policy: Policy) -> None:
     event = _named_as_expected(connection, event)
     if "_ng_attempt_index" not in event.identity and event.attempt == 0:
         event = replace(event, attempt=_attempts(connection, event))
@@ -248,8 +257,17 @@ def _begin(connection: Connection, event: DispatchBegun) -> None:
         .values({name: getattr(event, name) for name in names} | current)
         .on_conflict_do_update(index_elements=["run", "benchmark", "rollout"], set_=current)
     )
-    orphans = (tags.c.dispatch.is_(None), tags.c.claimed == event.dispatch)  # another proxy's were faster
-    connection.execute(update(tags).where(*orphans).values(dispatch=event.dispatch))
+    _adopt(connection, event.dispatch, policy)
+
+
+def _adopt(connection: Connection, dispatch: str, policy: Policy) -> None:
+    """Another proxy was faster: what it has told of this dispatch takes effect now, in its order."""
+    orphans = (tags.c.dispatch.is_(None), tags.c.claimed == dispatch)
+    connection.execute(update(tags).where(*orphans).values(dispatch=dispatch))
+    told = select(early.c.event).where(early.c.dispatch == dispatch).order_by(early.c.number)
+    for event in connection.execute(told).scalars().all():
+        _apply(connection, _ADDITION.validate_python(event), policy)
+    connection.execute(delete(early).where(early.c.dispatch == dispatch))
 
 
 def _named_as_expected(connection: Connection, event: DispatchBegun) -> DispatchBegun:
@@ -316,7 +334,7 @@ def _disown(connection: Connection, event: CarrierShared, policy: Policy) -> Non
     for dispatch in event.dispatches:
         bound = (tags.c.dispatch == dispatch, tags.c.carrier == event.carrier)
         freed = update(tags).where(*bound).values(dispatch=None, claimed=None)
-        if connection.execute(freed).rowcount:
+        if connection.execute(freed).rowcount and _state_of(connection, dispatch) in JUDGED:
             rejudge(connection, dispatch, policy)
 
 
@@ -345,7 +363,7 @@ def _add_tag(connection: Connection, tag: Tag, policy: Policy) -> None:
         "tag": asdict(tag),
     }
     connection.execute(insert(tags).values(row).on_conflict_do_nothing())
-    if tag.dispatch and state in ("succeeded", "failed", "omitted"):
+    if tag.dispatch and state in JUDGED:
         rejudge(connection, tag.dispatch, policy)  # a late tag: it ended in time and was only delivered late
 
 

@@ -89,6 +89,17 @@ def test_a_judge_call_that_recovered_is_no_judge_failure() -> None:
 
 
 @pytest.mark.parametrize(
+    ("behind", "failure_class"), [({}, "judge_failed"), ({"depth": 4, "ended_at": T0 + 30}, "agent_run_error")]
+)
+def test_a_judges_provider_that_fails_makes_it_a_judge_failure(behind: dict[str, Any], failure_class: str) -> None:
+    """Not one that another call waited for."""
+    fields: dict[str, Any] = {"server": "policy_model.provider", "kind": "provider", "role": "provider", "depth": 4}
+    provider = tag(exchange="x-2", **(fields | {"started_at": T0 + 11, "ended_at": T0 + 19} | behind))
+    verdict = judged(ended(), [provider, tag(role="judge", depth=3)])
+    assert (verdict.root_cause, verdict.failure_class) == (provider, failure_class)
+
+
+@pytest.mark.parametrize(
     ("fields", "kind"),
     [
         ({"what": "unreachable"}, "transport_unreachable"),

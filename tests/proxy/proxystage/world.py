@@ -33,6 +33,7 @@ class World:
         self.listeners: dict[str, str] = {}
         self._collecting, self._proxying = AsyncExitStack(), AsyncExitStack()
         self.stack = stack
+        self.policy: dict[str, Any] = {}
 
     # the two services
 
@@ -40,6 +41,7 @@ class World:
         """A collector; the same address and database each time."""
         port = 0 if self.collector == GONE else int(self.collector.rpartition(":")[2])
         given: dict[str, Any] = {"listen": f"127.0.0.1:{port}", "database": f"sqlite:///{self.folder / 'c.sqlite3'}"}
+        given |= self.policy
         self.collector = await self._collecting.enter_async_context(collector_serving(CollectorSettings(**given)))
 
     async def collector_stops(self) -> None:

@@ -3,7 +3,7 @@ import contextlib
 import json
 import os
 
-from nemo_gym.rollout_collection import Config, RolloutCollectionHelper
+from nemo_gym.rollout_collection import AggregationConfig, Config, RolloutAggregationHelper, RolloutCollectionHelper
 
 
 def collect_rollouts():
@@ -13,3 +13,8 @@ def collect_rollouts():
 def e2e_rollout_collection():
     with contextlib.suppress(KeyboardInterrupt):
         collect_rollouts()
+
+
+def aggregate_rollouts():
+    config = AggregationConfig(**json.loads(os.environ["FAKE_CONFIG"]))
+    asyncio.run(RolloutAggregationHelper().run_from_config(config))

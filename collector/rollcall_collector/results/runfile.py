@@ -1,0 +1,72 @@
+"""`<stem>_rollcall.json`: which run a results file is of, and what the gate said at its last session's end.
+
+A dispatcher writes it (version 1): `run`, `inputs_digest`, and at the end `gate`, the gate's last answer, with `files`:
+size and time of change of the two files that the answer speaks of, null for one that is not there. Whoever changes
+these files afterwards renews both. Every other name in it stays as it is.
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from . import durable
+from .errors import ResultsError, telling
+from .names import failures_path, run_path
+
+VERSION = 1
+
+
+class NoRunError(ResultsError):
+    """There is no run file beside the output."""
+
+
+def read(output: Path) -> dict[str, Any]:
+    """The run file's names. Raises `NoRunError` where there is none, `ResultsError` where it cannot be understood."""
+    path = run_path(output)
+    with telling(path, "cannot be read"):
+        try:
+            text = path.read_bytes()
+        except FileNotFoundError as error:
+            cure = "give the path of the run's output; a run that was not attached has none"
+            raise NoRunError(f"{path}: there is no such file, so the run of {output} is not known; {cure}") from error
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ResultsError(f"{path}: not a run file ({error}); put it back from a copy") from error
+    if not isinstance(found, dict) or not isinstance(found.get("run"), str):
+        raise ResultsError(f"{path}: names no run; put it back from a copy")
+    if found.get("version") != VERSION:
+        cure = "use the gym-rollcall that wrote it"
+        raise ResultsError(f"{path}: of version {found.get('version')!r}, this program knows {VERSION}; {cure}")
+    return found
+
+
+def stamps(output: Path) -> dict[str, dict[str, int] | None]:
+    """Size and time of change of the results and the failures file, by name."""
+    return {path.name: _stamp(path) for path in (output, failures_path(output))}
+
+
+def is_current(run: Mapping[str, Any], output: Path) -> bool:
+    """Whether the two files are still those that the kept gate speaks of."""
+    return isinstance(run.get("gate"), dict) and run.get("files") == stamps(output)
+
+
+def renew(output: Path, gate: Mapping[str, Any]) -> None:
+    """Keep the gate's newest answer, with the files as they are now."""
+    changes = {"gate": dict(gate), "files": stamps(output), "ended_at": datetime.now(UTC).isoformat(timespec="seconds")}
+    text = json.dumps(read(output) | changes, indent=2, ensure_ascii=False).encode()
+    path = run_path(output)
+    with telling(path, "cannot be looked at"):
+        like = path.stat()
+    durable.replace(durable.write_beside(path, [text], like), path)
+
+
+def _stamp(path: Path) -> dict[str, int] | None:
+    with telling(path, "cannot be looked at"):
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            return None
+    return {"size": found.st_size, "mtime_ns": found.st_mtime_ns}

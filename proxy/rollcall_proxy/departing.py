@@ -1,0 +1,85 @@
+"""Whether a server is being shut down: what it answers then, it answers only for that reason.
+
+The attach says so in Rollcall-Shutdown on each answer. Without it, one of two bodies of Gym's with status 500 is a hint
+that has to prove true: a server that is going down refuses connections. From then on, until the server answers a
+request that began later, what fails there fails because of it.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from rollcall_collector.contract.exchange import What
+from rollcall_collector.tasks import spawn
+
+from .clock import now
+from .fields import SHUTDOWN_FIELD
+
+_SAID = (b'"An unknown error occurred"', b'"Request was cancelled"')
+"""What a server answers that cancels what it was doing (nemo_gym 0.4 to 0.6, and 0.7)."""
+_TRANSPORT = frozenset({"unreachable", "timeout", "peer_drop"})
+_AGAIN_S = 0.1
+
+
+@dataclass(slots=True)
+class Departure:
+    """The leaving of one server, known to all exchanges with it. `look_s`: seconds for which a hint is looked into."""
+
+    url: str
+    look_s: float
+    _since: float | None = None
+    _look: "asyncio.Task[bool] | None" = field(default=None)
+
+    def heard(self, fields: Mapping[str, str], started_at: float) -> None:
+        """The head of an answer to a request that began at `started_at`."""
+        if SHUTDOWN_FIELD in fields:
+            self._begins()
+        elif self._since is not None and started_at > self._since:
+            self._since = None
+
+    async def caused(self, what: What, status: int | None, fields: Mapping[str, str] | None, body: bytes) -> bool:
+        """Whether an exchange did not end well only because the server is being shut down.
+
+        `fields` are those of its answer, None where none began; `body` is a failed answer's.
+        """
+        if fields is not None and SHUTDOWN_FIELD in fields:
+            return True
+        if what in _TRANSPORT:
+            return self._since is not None
+        if status == 500 and body.strip() in _SAID:
+            return self._since is not None or await self._refuses()
+        return False
+
+    async def _refuses(self) -> bool:
+        """One look for all who wait; it is not ended by one who leaves."""
+        if self._look is None or self._look.done():
+            self._look = spawn(f"look at {self.url}", _refuses(self.url, self.look_s))
+        refused = await asyncio.shield(self._look)
+        if refused:
+            self._begins()
+        return refused
+
+    def _begins(self) -> None:
+        if self._since is None:
+            self._since = now()
+
+
+async def _refuses(url: str, seconds: float) -> bool:
+    """Whether connections are refused within some seconds; a server that goes on accepting is not leaving."""
+    parts, until = urlsplit(url), time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        try:
+            async with asyncio.timeout(left):
+                _, writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
+        except TimeoutError:
+            return False
+        except OSError:
+            return True
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+        await asyncio.sleep(_AGAIN_S)
+    return False

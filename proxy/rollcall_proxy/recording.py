@@ -1,0 +1,92 @@
+"""What is recorded of exchanges as they end: tags, and what becomes of the calls that stood failed."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from rollcall_collector.contract.exchange import NotInspected, Tag, Verified
+
+from .clock import now
+from .encoding import decoded
+from .exchange import Bad, Exchange
+from .ledger import Ledger
+from .policy_in_force import PolicyInForce
+from .sender import NotStoredError, Sender
+
+log = logging.getLogger(__name__)
+
+_GENERATING = ("model", "judge")
+
+
+class Records:
+    """Writes down how exchanges ended, for the collector and for this proxy's own verdicts."""
+
+    def __init__(self, ledger: Ledger, sender: Sender, in_force: PolicyInForce) -> None:
+        self._ledger, self._sender, self.in_force = ledger, sender, in_force
+
+    async def ended_badly(self, exchange: Exchange, bad: Bad, fields: Mapping[str, str] | None = None) -> None:
+        """Tag an exchange once, and have the tag stored; `fields` are those of its answer, None where it had none."""
+        if exchange.tagged:
+            return
+        ended_at = now()
+        await self.blame(exchange, bad, fields)
+        exchange.tagged = True
+        call = self._ledger.call_of(exchange.dispatch, exchange.key(), exchange.started_at, ended_at)
+        tag = exchange.tag(call, bad, ended_at)
+        self._ledger.add(tag)
+        self.note_verified(exchange)
+        try:
+            await self._sender.store(tag)
+        except NotStoredError as error:
+            log.error("the tag of %s %s is not stored: %s", exchange.method, exchange.path, error)
+
+    async def blame(self, exchange: Exchange, bad: Bad, fields: Mapping[str, str] | None) -> None:
+        """Find out whether an exchange failed only because its server is being shut down."""
+        departure = exchange.upstream.departure
+        body = decoded(bytes(bad.body), bad.coding) or b""
+        bad.shutdown = await departure.caused(bad.what, bad.status, fields, body)
+
+    def ended_well(self, exchange: Exchange, unread: bool) -> None:
+        """Note what a good exchange heals; `unread` says that its answer could not be read."""
+        dispatch, started_at, ended_at = exchange.dispatch, exchange.started_at, now()
+        if unread and dispatch is not None:
+            self._sender.put(NotInspected(dispatch, exchange.upstream.name, ended_at))
+        healed = self._ledger.heal(dispatch, exchange.key(), started_at, ended_at)
+        if healed is not None:
+            self._sender.put(healed)
+        if exchange.role in _GENERATING:
+            outlived = self._ledger.outlive(dispatch, exchange.upstream.name, started_at, ended_at)
+            if outlived is not None:
+                self._sender.put(outlived)
+        self.note_verified(exchange)
+
+    def cancelled(self, exchange: Exchange) -> None:
+        """The caller went away first: recorded, never a failure by itself."""
+        if exchange.dispatch is None or exchange.tagged:
+            return
+        tag: Tag = exchange.tag(exchange.id, Bad("cancelled", "the caller closed the connection"), now())
+        self._ledger.add(tag)
+        self._sender.put(tag)
+
+    def note_verified(self, exchange: Exchange, failed: bool = False) -> None:
+        """Keep what a `/verify` was asked to judge, where it or a judge below it failed: judging can be repeated."""
+        dispatch = exchange.dispatch
+        if exchange.role != "verify" or dispatch is None or exchange.sent is None:
+            return
+        if not (failed or exchange.tagged or self._ledger.judge_failed(dispatch)):
+            return
+        response = response_in(bytes(exchange.sent.body), exchange.head.fields.get("content-encoding", ""))
+        if response is not None:
+            self._ledger.keep_response(dispatch, response)
+            self._sender.put(Verified(dispatch, response))
+
+
+def response_in(body: bytes, coding: str) -> dict[str, Any] | None:
+    """The `response` in a `/verify` request."""
+    try:
+        asked = orjson.loads(decoded(body, coding) or b"")
+    except orjson.JSONDecodeError:
+        return None
+    response = asked.get("response") if isinstance(asked, dict) else None
+    return response if isinstance(response, dict) else None
