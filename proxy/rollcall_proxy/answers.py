@@ -1,77 +1,135 @@
-"""Answers that reach the caller: those of the servers, passed on, and those that Rollcall makes itself.
+"""Answers that reach the caller whole: those of the servers, read first, and those that Rollcall makes itself.
 
 Rollcall's own answers are a short JSON object and carry the field Rollcall-Answer, which says why it answered.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
-import aiohttp
 import orjson
-from aiohttp import hdrs, web
 from rollcall_collector.contract.exchange import DispatchEnded
 
-from .fields import answer_fields
+from . import wire
+from .fields import SHUTDOWN_FIELD, with_length, without
 from .upstream import Upstream, UpstreamError
 
 ANSWER_FIELD = "Rollcall-Answer"
+_SHUTDOWN = SHUTDOWN_FIELD.lower().encode()
+
+
+@dataclass(slots=True)
+class Said:
+    """The head of a server's answer, and what Rollcall reads in it.
+
+    `leaving`: it says that its server is being shut down. `sized`: it says its body's length. `empty`: nothing follows.
+    """
+
+    head: wire.AnswerHead
+    method: str
+    media_type: str = ""
+    coding: str = ""
+    leaving: bool = False
+    status: int = field(init=False)
+    sized: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.status, self.sized = self.head.status, b"content-length" in self.head.noted
+        for name, value in self.head.fields:
+            lower = name.lower()
+            if lower == b"content-type" and not self.media_type:
+                self.media_type = value.partition(b";")[0].strip().lower().decode("latin-1")
+            elif lower == b"content-encoding":
+                self.coding += ("," if self.coding else "") + value.decode("latin-1")
+            elif lower == _SHUTDOWN:
+                self.leaving = True
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing follows this head."""
+        return self.method == "HEAD" or self.head.noted.get(b"content-length") == [b"0"]
+
+    @property
+    def endless(self) -> bool:
+        """Whether only the end of the connection will end it."""
+        bodyless = self.method == "HEAD" or self.status in (101, 204, 304)
+        return not (self.sized or bodyless or b"transfer-encoding" in self.head.noted)
+
+    def passed_on(self, cookie: str | None = None) -> wire.AnswerHead:
+        """The head for the caller: without what the attach has told Rollcall, with a cookie of Rollcall's.
+
+        One without an end of its own goes in chunks, so that its end and a cut-off cannot be taken for each other.
+        """
+        head, endless = self.head, self.endless
+        if not (self.leaving or endless) and cookie is None:
+            return head
+        fields, noted = without(head.fields, _SHUTDOWN), head.noted
+        if cookie is not None:
+            fields.append((b"Set-Cookie", cookie.encode()))
+        if endless:
+            fields.append((b"Transfer-Encoding", b"chunked"))
+            noted = noted | {b"transfer-encoding": [b"chunked"]}
+        return wire.AnswerHead(self.status, head.reason, fields, head.minor, noted)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """An answer that is there whole."""
+
+    head: wire.AnswerHead
+    body: bytes
+
+    def give(self, request: wire.Exchange) -> None:
+        """Answer, whether the caller takes it or not."""
+        request.begin(self.head, "length")
+        request.piece(self.body)
+        request.end([])
+
+    async def deliver(self, request: wire.Exchange) -> None:
+        """Answer, and wait until the caller has taken nearly all. Raises ConnectionResetError when it has left."""
+        request.begin(self.head, "length")
+        request.piece(self.body)
+        await request.ready()
+        request.end([])
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """An answer that has been read or made whole, for each caller that waits for it.
+    """What each caller is answered that waits for an outermost `/run`.
 
-    `cut` says that it is none: the caller's connection is broken, as the server would have broken it.
+    Without an answer the caller's connection is broken, as the server would have broken it.
     """
 
-    response: Callable[[web.BaseRequest], web.StreamResponse]
+    answer: Whole | None
     ended: DispatchEnded
-    cut: bool = False
 
-
-class PassedOn(web.StreamResponse):
-    """A server's answer. aiohttp adds fields of its own to what it sends; this takes them out again."""
-
-    async def _prepare_headers(self) -> None:
-        invented = [name for name in (hdrs.CONTENT_TYPE, hdrs.DATE, hdrs.SERVER) if name not in self.headers]
-        await super()._prepare_headers()
-        for name in invented:
-            self.headers.popall(name, None)
-
-
-class WholePassedOn(PassedOn, web.Response):
-    """The same for an answer whose body has been read."""
-
-
-def head_of(answer: aiohttp.ClientResponse, request: web.BaseRequest) -> PassedOn:
-    """The head of a server's answer, framed for the caller."""
-    fields = answer_fields(answer.raw_headers)
-    passed = PassedOn(status=answer.status, reason=answer.reason, headers=fields)
-    bodyless = request.method == "HEAD" or answer.status in (204, 304)
-    if hdrs.CONTENT_LENGTH not in fields and not bodyless:
-        if request.version >= aiohttp.HttpVersion11:
-            passed.enable_chunked_encoding()
+    async def deliver(self, request: wire.Exchange) -> None:
+        """Answer one of them. Raises ConnectionResetError when it has left."""
+        if self.answer is None:
+            request.cut()
         else:
-            passed.force_close()
-    return passed
+            await self.answer.deliver(request)
 
 
-def whole(answer: aiohttp.ClientResponse, body: bytes) -> web.StreamResponse:
+def whole(said: Said, body: bytes) -> Whole:
     """A server's answer whose body has been read."""
-    fields = answer_fields(answer.raw_headers)
-    fields[hdrs.CONTENT_LENGTH] = str(len(body))
-    return WholePassedOn(status=answer.status, reason=answer.reason, headers=fields, body=body)
+    head = said.passed_on()  # in chunks it is not any more, now that it is whole
+    fields = head.fields if head.status in (204, 304) else with_length(head.fields, len(body))
+    return Whole(wire.AnswerHead(head.status, head.reason, fields, 1, head.noted), body)
 
 
-def own_answer(word: str, value: Any, status: int = 200) -> web.Response:
+def own_answer(word: str, value: Any, status: int = 200) -> Whole:
     """An answer that Rollcall makes itself."""
-    return web.Response(
-        body=orjson.dumps(value), status=status, content_type="application/json", headers={ANSWER_FIELD: word}
-    )
+    body = orjson.dumps(value)
+    fields = [
+        (ANSWER_FIELD.encode(), word.encode()),
+        (b"Content-Type", b"application/json"),
+        (b"Content-Length", b"%d" % len(body)),
+    ]
+    return Whole(wire.AnswerHead(status, HTTPStatus(status).phrase.encode(), fields), body)
 
 
-def in_place_of(upstream: Upstream, error: UpstreamError) -> web.Response:
+def in_place_of(upstream: Upstream, error: UpstreamError) -> Whole:
     """The answer where a server gave none."""
     reason = {"error": error.what, "server": upstream.name, "detail": error.message, "answered_by": "rollcall"}
     return own_answer(error.what, reason, error.status)

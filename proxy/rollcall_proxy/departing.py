@@ -8,7 +8,6 @@ request that began later, what fails there fails because of it.
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -16,7 +15,6 @@ from rollcall_collector.contract.exchange import What
 from rollcall_collector.tasks import spawn
 
 from .clock import now
-from .fields import SHUTDOWN_FIELD
 
 _SAID = (b'"An unknown error occurred"', b'"Request was cancelled"')
 """What a server answers that cancels what it was doing (nemo_gym 0.4 to 0.6, and 0.7)."""
@@ -33,19 +31,19 @@ class Departure:
     _since: float | None = None
     _look: "asyncio.Task[bool] | None" = field(default=None)
 
-    def heard(self, fields: Mapping[str, str], started_at: float) -> None:
-        """The head of an answer to a request that began at `started_at`."""
-        if SHUTDOWN_FIELD in fields:
+    def heard(self, leaving: bool, started_at: float) -> None:
+        """An answer to a request that began at `started_at` has begun; `leaving`: it carries Rollcall-Shutdown."""
+        if leaving:
             self._begins()
         elif self._since is not None and started_at > self._since:
             self._since = None
 
-    async def caused(self, what: What, status: int | None, fields: Mapping[str, str] | None, body: bytes) -> bool:
+    async def caused(self, what: What, status: int | None, leaving: bool, body: bytes) -> bool:
         """Whether an exchange did not end well only because the server is being shut down.
 
-        `fields` are those of its answer, None where none began; `body` is a failed answer's.
+        `leaving`: its answer says so; `body` is a failed answer's.
         """
-        if fields is not None and SHUTDOWN_FIELD in fields:
+        if leaving:
             return True
         if what in _TRANSPORT:
             return self._since is not None

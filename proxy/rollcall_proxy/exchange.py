@@ -3,15 +3,14 @@
 import hashlib
 from dataclasses import dataclass, field
 
-from aiohttp import web
 from rollcall_collector.contract.calls import CallKey
 from rollcall_collector.contract.context_limit import refused_for_length
 from rollcall_collector.contract.excerpt import excerpt
 from rollcall_collector.contract.exchange import Role, Tag, What
 
+from . import wire
 from .clock import now
 from .encoding import beginning
-from .fields import Fields
 from .owners import COOKIE, Head, Owner, without_url_owner
 from .roles import without_prefix
 from .upstream import Upstream, UpstreamError
@@ -22,7 +21,7 @@ _MESSAGE, _MARKER = 2000, 200
 
 @dataclass(slots=True)
 class Exchange:
-    """A request that has been taken in, and what is known of it."""
+    """A request that has been taken in, and what is known of it; `request` is its head as it came."""
 
     id: str
     upstream: Upstream
@@ -31,7 +30,7 @@ class Exchange:
     target: str
     owner: Owner | None
     head: Head
-    raw_fields: Fields
+    request: wire.RequestHead
     dispatch: str | None = None
     depth: int = 0
     started_at: float = field(default_factory=now)
@@ -54,6 +53,11 @@ class Exchange:
     def route(self) -> str:
         """The path as the server's own routes name it: without an owner and without Gym's prefixes."""
         return without_prefix(without_url_owner(self.path))
+
+    @property
+    def sent_target(self) -> bytes:
+        """The target as it is sent."""
+        return in_bytes(self.upstream.prefix + self.server_target)
 
     def passes(self, piece: bytes) -> None:
         """A piece of the request's body is on its way to the server."""
@@ -159,7 +163,17 @@ def origin_form(target: str) -> str:
     return "/" if slash < 0 else target[slash:]
 
 
-def head_from(request: web.BaseRequest) -> Head:
+def head_from(request: wire.RequestHead) -> Head:
     """What the ways to name an owner look at."""
-    fields = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in request.raw_headers}
-    return Head(origin_form(request.raw_path).partition("?")[0], fields)
+    fields = {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in request.fields}
+    return Head(origin_form(in_text(request.target)).partition("?")[0], fields)
+
+
+def in_text(target: bytes) -> str:
+    """A target as text, from which it comes back byte for byte."""
+    return target.decode("utf-8", "surrogateescape")
+
+
+def in_bytes(target: str) -> bytes:
+    """The bytes of what was a target."""
+    return target.encode("utf-8", "surrogateescape")

@@ -3,166 +3,209 @@
 An answer passes piece by piece as it arrives, read on its way (`inspecting`). Of one that must not end before its
 verdict the last piece is held until its tag is stored; an event stream is not held, but for the piece in which it says
 that it failed. A server that goes away in the middle is seen by the caller as a cut-off, never as a clean end.
+
+An exchange that ends well has no task: all of its way are calls of the engine's. Only a tag that has to be stored is
+waited for by one.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from socket import SO_LINGER, SOL_SOCKET
-from struct import pack
+import logging
+from collections.abc import Callable
+from functools import partial
 
-import aiohttp
-from aiohttp import hdrs, web
-from multidict import CIMultiDict
+from rollcall_collector.tasks import spawn
 
-from .answers import head_of, in_place_of
-from .exchange import Exchange, bad_from
-from .fields import request_fields
-from .inspecting import STREAM, media_type_of, reading_of
+from . import wire
+from .answers import Said, Whole, in_place_of
+from .exchange import Bad, Exchange, bad_from
+from .fields import request_fields, with_length
+from .inspecting import STREAM, Reading, reading_of
 from .recording import Records
-from .upstream import Client, UpstreamError, Waiting, lost
+from .upstream import UpstreamError
+
+log = logging.getLogger(__name__)
 
 
 class Forwarder:
     """Passes exchanges on and has those tagged that do not end well."""
 
-    def __init__(self, client: Client, records: Records, observe: bool, inspect_limit: int) -> None:
-        self._client, self._records, self._observe, self._limit = client, records, observe, inspect_limit
+    def __init__(self, engine: wire.Engine, records: Records, observe: bool, inspect_limit: int) -> None:
+        self._engine, self.records, self._observe, self.limit = engine, records, observe, inspect_limit
+        self._storing: set[asyncio.Task[None]] = set()
 
-    async def forward(
-        self, request: web.BaseRequest, exchange: Exchange, body: bytes | None = None
-    ) -> web.StreamResponse:
-        """Pass an exchange on; `body` is the request's where it has been read already. The caller's answer."""
-        waiting, sent = Waiting(exchange.upstream, exchange.role), body or request_body(request, exchange)
+    def forward(self, request: wire.Exchange, exchange: Exchange, digested: bool = False) -> None:
+        """Pass an exchange on; `digested` where the request's body has been read already."""
+        upstream = exchange.upstream
+        upstream.in_flight += 1
+        request.on_left = None
+        request.pass_on(
+            upstream.place,
+            lambda passage: _Passing(passage, self, exchange, digested),
+            self.fields(exchange),
+            exchange.sent_target,
+            upstream.limits_for(exchange.role),
+        )
+
+    async def ask(self, exchange: Exchange, body: bytes, fields: wire.Fields) -> tuple[Said, wire.Answer]:
+        """Send a request with this body and these fields; its answer's body is yet to be read. Raises UpstreamError."""
+        upstream, request = exchange.upstream, exchange.request
+        head = wire.RequestHead(
+            request.method, exchange.sent_target, with_length(fields, len(body)), request.minor, request.noted
+        )
+        while True:
+            try:
+                answer = await self._engine.send(upstream.place, head, body, upstream.limits_for(exchange.role))
+            except wire.FailedError as failed:
+                again = upstream.refused(failed.outcome)
+                if again is None:
+                    raise upstream.error(failed.outcome, exchange.role) from failed
+                await asyncio.sleep(again)
+            else:
+                return self.heard(exchange, answer.head), answer
+
+    def heard(self, exchange: Exchange, head: wire.AnswerHead) -> Said:
+        """An answer has begun."""
+        said, upstream = Said(head, exchange.method), exchange.upstream
+        upstream.accepted()
+        upstream.departure.heard(said.leaving, exchange.started_at)
+        return said
+
+    def fields(self, exchange: Exchange) -> wire.Fields:
+        """The request's fields as its server gets them."""
+        foreign = exchange.upstream.kind == "provider"
+        return request_fields(exchange.request.fields, None if foreign else exchange.minted())
+
+    def refusal(self, exchange: Exchange, error: UpstreamError) -> Whole | None:
+        """The answer in the server's place; none in observe mode, where the connection is dropped."""
+        return None if self._observe else in_place_of(exchange.upstream, error)
+
+    def store(self, exchange: Exchange, bad: Bad, leaving: bool, then: Callable[[], None]) -> None:
+        """Have an exchange tagged; `then` is called when its tag is stored, or cannot be."""
+        task = spawn(f"tag of {exchange.id}", self._stored(exchange, bad, leaving, then))
+        self._storing.add(task)
+        task.add_done_callback(self._storing.discard)
+
+    def close(self) -> None:
+        """Wait for nothing more; what has been handed over is stored all the same."""
+        for task in self._storing:
+            task.cancel()
+
+    async def _stored(self, exchange: Exchange, bad: Bad, leaving: bool, then: Callable[[], None]) -> None:
         try:
-            answer = await self.open(exchange, waiting, sent)
-        except UpstreamError as error:
-            if body is None:
-                await _read_to_its_end(request, exchange)
-            await self._records.ended_badly(exchange, bad_from(error))
-            return self.refuse(request, exchange, error)
-        except asyncio.CancelledError:
-            self._records.cancelled(exchange)
-            raise
-        try:
-            return await self._pass_back(request, exchange, answer, waiting)
-        except asyncio.CancelledError:
-            self._records.cancelled(exchange)
-            raise
-        finally:
-            answer.close()
-
-    async def open(
-        self,
-        exchange: Exchange,
-        waiting: Waiting,
-        body: bytes | AsyncIterator[bytes] | None,
-        fields: CIMultiDict[str] | None = None,
-    ) -> aiohttp.ClientResponse:
-        """Send the request to its server, with its own fields unless others are given. Raises UpstreamError."""
-        if fields is None:
-            foreign = exchange.upstream.kind == "provider"
-            fields = request_fields(exchange.raw_fields, None if foreign else exchange.minted())
-        target = exchange.server_target
-        answer = await self._client.open(exchange.upstream, waiting, exchange.method, target, fields, body)
-        exchange.upstream.departure.heard(answer.headers, exchange.started_at)
-        return answer
-
-    def refuse(self, request: web.BaseRequest, exchange: Exchange, error: UpstreamError) -> web.StreamResponse:
-        """Answer in the server's place; in observe mode, drop the connection as the server would have."""
-        if self._observe:
-            return cut_off(request, web.Response(status=error.status))
-        return in_place_of(exchange.upstream, error)
-
-    async def _pass_back(
-        self, request: web.BaseRequest, exchange: Exchange, answer: aiohttp.ClientResponse, waiting: Waiting
-    ) -> web.StreamResponse:
-        passed = head_of(answer, request)
-        if cookie := exchange.cookie():
-            passed.headers.add("Set-Cookie", cookie)
-        reading = reading_of(exchange, answer, self._records.in_force.policy, self._limit)
-        if not (reading.holds and ends_with_its_head(answer)):
-            await passed.prepare(request)
-        held = b""
-        try:
-            async for piece in pieces(answer, waiting):
-                if bad := reading.feed(piece):
-                    await self._records.ended_badly(exchange, bad, answer.headers)
-                if held:
-                    await passed.write(held)
-                held = piece if reading.holds else b""
-                if not reading.holds:
-                    await passed.write(piece)
-        except UpstreamError as error:
-            bad = bad_from(error, answer.status)
-            bad.stream = media_type_of(answer) == STREAM
-            await self._records.ended_badly(exchange, bad, answer.headers)
-            if held:
-                await passed.write(held)
-            return cut_off(request, passed)
-        if bad := reading.end():
-            await self._records.ended_badly(exchange, bad, answer.headers)
-        elif not exchange.tagged:
-            self._records.ended_well(exchange, reading.unread)
-        await passed.prepare(request)
-        if held:
-            await passed.write(held)
-        await passed.write_eof()
-        return passed
+            await self.records.ended_badly(exchange, bad, leaving)
+        except Exception:  # whatever it is, the exchange must end
+            log.exception("the tag of %s %s failed in Rollcall", exchange.method, exchange.path)
+        then()
 
 
-async def pieces(answer: aiohttp.ClientResponse, waiting: Waiting) -> AsyncIterator[bytes]:
-    """The answer's body as it arrives. Raises UpstreamError."""
+async def read(exchange: Exchange, answer: wire.Answer) -> bytes:
+    """An answer's whole body. Raises UpstreamError."""
     try:
-        while piece := await waiting.next_piece(answer.content.readany()):
-            yield piece
-    except (aiohttp.ClientError, OSError) as error:
-        raise lost(error, "before the whole answer") from error
-    if (reset := _reset_at_its_end(answer)) is not None:
-        raise lost(reset, "before the whole answer") from reset
+        return await answer.read()
+    except wire.FailedError as failed:
+        raise exchange.upstream.error(failed.outcome, exchange.role) from failed
+    finally:
+        answer.close()
 
 
-def _reset_at_its_end(answer: aiohttp.ClientResponse) -> OSError | None:
-    """The reset of a connection whose close was to end the answer, which aiohttp takes for a good end (RFC 9112 8)."""
-    framed = hdrs.CONTENT_LENGTH in answer.headers or hdrs.TRANSFER_ENCODING in answer.headers
-    if framed or answer.method == hdrs.METH_HEAD or answer.status in (204, 304):
-        return None
-    protocol = answer._protocol  # `connection` is gone once all has been read
-    error = protocol.exception() if protocol is not None else None
-    return error if isinstance(error, OSError) else None
+class _Passing(wire.Consumer):
+    """Looks on while an exchange passes: digests its request, reads its answer, and has it tagged.
 
-
-def ends_with_its_head(answer: aiohttp.ClientResponse) -> bool:
-    """Whether nothing follows the head of an answer."""
-    return answer.method == hdrs.METH_HEAD or answer.headers.get(hdrs.CONTENT_LENGTH) == "0"
-
-
-def request_body(request: web.BaseRequest, exchange: Exchange) -> AsyncIterator[bytes] | None:
-    """The request's body as it arrives, digested on its way; None where there is none."""
-    return _digested(request, exchange) if request.can_read_body else None
-
-
-async def _read_to_its_end(request: web.BaseRequest, exchange: Exchange) -> None:
-    """Digest what a server did not take: a retry is known by the whole body."""
-    async for _ in _digested(request, exchange):
-        pass
-
-
-async def _digested(request: web.BaseRequest, exchange: Exchange) -> AsyncIterator[bytes]:
-    while piece := await request.content.readany():
-        exchange.passes(piece)
-        yield piece
-
-
-def cut_off(request: web.BaseRequest, response: web.StreamResponse) -> web.StreamResponse:
-    """Break the caller's connection: what has been written is sent, and nothing of an end to it.
-
-    aiohttp writes nothing more to a connection that is closing, the end of the answer included. Without a length
-    and without chunks (HTTP/1.0) only a reset shows that the answer is not whole.
+    `_storing`: a tag is on its way to be stored, and all that comes is held. `_broken`: the answer did not come whole.
     """
-    if request.transport is not None and request.version >= aiohttp.HttpVersion11:
-        request.transport.close()
-    elif request.transport is not None:
-        # Without this, to abort a connection with nothing left to send ends it as cleanly as to close it (socket(7)).
-        request.transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, pack("ii", 1, 0))
-        request.transport.abort()
-    return response
+
+    __slots__ = ("_broken", "_digested", "_error", "_exchange", "_forwarder", "_reading", "_said", "_storing")
+
+    def __init__(self, passage: wire.Passage, forwarder: Forwarder, exchange: Exchange, digested: bool) -> None:
+        super().__init__(passage)
+        self._forwarder, self._exchange, self._digested = forwarder, exchange, digested
+        self._said: Said | None = None
+        self._reading: Reading | None = None
+        self._error: UpstreamError | None = None
+        self._storing = self._broken = False
+
+    def on_request_piece(self, piece: bytes) -> None:
+        if not self._digested:
+            self._exchange.passes(piece)
+
+    def on_request_end(self) -> None:
+        if self._error is not None:
+            self._refuse(self._error)
+
+    def on_unreachable(self, outcome: wire.Outcome) -> float | None:
+        return self._exchange.upstream.refused(outcome)
+
+    def on_answer_head(self, head: wire.AnswerHead) -> wire.AnswerHead:
+        exchange, forwarder = self._exchange, self._forwarder
+        self._said = said = forwarder.heard(exchange, head)
+        self._reading = reading = reading_of(exchange, said, forwarder.records.in_force.policy, forwarder.limit)
+        if reading.holds and said.empty:
+            self.passage.hold()
+        return said.passed_on(exchange.cookie())
+
+    def on_answer_piece(self, piece: bytes) -> wire.Step:
+        reading = self._reading
+        bad = reading.feed(piece) if reading is not None else None
+        if self._storing:
+            return "hold"
+        if bad is not None:
+            self._store(bad)
+            self.passage.caller_behind()  # what is held would pile up
+            return "hold"
+        self.passage.release()
+        return "hold" if reading is not None and reading.holds else "pass"
+
+    def on_end(self, outcome: wire.Outcome) -> None:
+        self._exchange.upstream.in_flight -= 1
+        if outcome.word == "whole":
+            self._whole()
+        elif outcome.word == "left":
+            self._forwarder.records.cancelled(self._exchange)
+        else:
+            self._failed(self._exchange.upstream.error(outcome, self._exchange.role))
+
+    def _whole(self) -> None:
+        if self._storing:
+            return
+        bad = self._reading.end() if self._reading is not None else None
+        if bad is not None and not self._exchange.tagged:
+            self.passage.hold()
+            self._store(bad)
+            return
+        if not self._exchange.tagged:
+            self._forwarder.records.ended_well(self._exchange, self._reading is not None and self._reading.unread)
+        self.passage.release()
+
+    def _failed(self, error: UpstreamError) -> None:
+        if self._said is None:
+            self._error = error  # a retry is known by the whole body: what no server took is digested first
+            self.passage.exchange.on_left = partial(self._refuse, error)
+            self.passage.read_on()
+            return
+        self._broken = True
+        if not self._storing:
+            bad = bad_from(error, self._said.status)
+            bad.stream = self._said.media_type == STREAM
+            self._store(bad)
+
+    def _refuse(self, error: UpstreamError) -> None:
+        """Answer in the server's place once the tag is stored."""
+        request = self.passage.exchange
+        request.on_left = self._error = None
+
+        def answer() -> None:
+            refusal = self._forwarder.refusal(self._exchange, error)
+            request.cut() if refusal is None else refusal.give(request)
+
+        self._forwarder.store(self._exchange, bad_from(error), False, answer)
+
+    def _store(self, bad: Bad) -> None:
+        self._storing = True
+        self._forwarder.store(self._exchange, bad, self._said is not None and self._said.leaving, self._go_on)
+
+    def _go_on(self) -> None:
+        self._storing = False
+        self.passage.release()
+        self.passage.caller_ready()
+        if self._broken:
+            self.passage.exchange.cut()

@@ -14,12 +14,9 @@ import aiohttp
 from aiohttp import web
 from rollcall_collector.serving import Problem
 
-from .answers import head_of
 from .exchange import origin_form
-from .fields import passed_on
-from .forwarding import cut_off
-from .intake import Intake
 from .listeners import Listeners
+from .relay import cut_off, passed
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -30,9 +27,9 @@ class HttpProxy:
     """Answers requests that are meant for a proxy."""
 
     def __init__(
-        self, client: aiohttp.ClientSession, listeners: Listeners, intake: Intake, head_server: str, allowed: list[str]
+        self, client: aiohttp.ClientSession, listeners: Listeners, head_server: str, allowed: list[str]
     ) -> None:
-        self._client, self._listeners, self._intake = client, listeners, intake
+        self._client, self._listeners = client, listeners
         self._head_server, self._allowed = urlsplit(head_server).netloc, frozenset(allowed)
 
     @web.middleware
@@ -46,25 +43,10 @@ class HttpProxy:
         if place == self._head_server:
             return await handler(request)
         upstream = self._listeners.at(f"http://{place}")
-        if upstream is not None:
-            return await self._intake.take_in(request, upstream)
-        if place not in self._allowed:
+        if upstream is None and place not in self._allowed:
             raise _refusal(place)
-        return await self._passed(request, f"http://{place}{origin_form(request.raw_path)}")
-
-    async def _passed(self, request: web.Request, url: str) -> web.StreamResponse:
-        """Pass a request on to an allowed host; nothing of it is watched."""
-        fields = passed_on(request.raw_headers)
-        body = request.content if request.can_read_body else None
-        async with self._client.request(
-            request.method, url, headers=fields, data=body, allow_redirects=False
-        ) as answer:
-            passed = head_of(answer, request)
-            await passed.prepare(request)
-            async for piece in answer.content.iter_any():
-                await passed.write(piece)
-            await passed.write_eof()
-        return passed
+        origin = upstream.listener if upstream else f"http://{place}"
+        return await passed(self._client, request, origin + origin_form(request.raw_path))
 
     async def _tunnel(self, request: web.Request) -> web.StreamResponse:
         """CONNECT: bytes both ways, to a registered server's listener or to an allowed host."""

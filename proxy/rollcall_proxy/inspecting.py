@@ -10,11 +10,10 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-import aiohttp
-from aiohttp import hdrs
 from rollcall_collector.contract.inspection import Finding, Inspector, inspector_for, shape_of
 from rollcall_collector.contract.policy import Policy, ended_well
 
+from .answers import Said
 from .encoding import Decoder, UnreadableError, beginning
 from .exchange import Bad, Exchange
 from .users_rules import KEPT, Asked, asked_of
@@ -42,14 +41,17 @@ class Reading(Protocol):
         """The answer has ended cleanly; how the exchange has ended, where it did not end well."""
 
 
-def reading_of(exchange: Exchange, answer: aiohttp.ClientResponse, policy: Policy, limit: int) -> Reading:
+def reading_of(exchange: Exchange, said: Said, policy: Policy, limit: int) -> Reading:
     """How an answer is read; `limit` are the bytes of its body that are held for that."""
-    asked, kind = asked_of(exchange, answer.status, policy), media_type_of(answer)
-    about = About(answer.status, answer.headers.get(hdrs.CONTENT_ENCODING, ""), kind == STREAM, asked)
-    if not ended_well(answer.status):
+    status, kind = said.status, said.media_type
+    if status == 101:
+        return Unread()  # what follows is no HTTP
+    asked = asked_of(exchange, status, policy)
+    about = About(status, said.coding, kind == STREAM, asked)
+    if not ended_well(status):
         return FailedStatus(about)
     inspector = None
-    if 200 <= answer.status < 300 and answer.status != 204 and exchange.method != hdrs.METH_HEAD:
+    if 200 <= status < 300 and status != 204 and exchange.method != "HEAD":
         inspector = inspector_for(
             role=exchange.role,
             kind=exchange.upstream.kind,
@@ -58,16 +60,10 @@ def reading_of(exchange: Exchange, answer: aiohttp.ClientResponse, policy: Polic
             content_type=kind,
             limit=limit,
         )
-    if answer.status >= 300 or (inspector is None and not asked.candidates):
+    if status >= 300 or (inspector is None and not asked.candidates):
         return Unread()
-    in_one_go = hdrs.CONTENT_LENGTH in answer.headers
     generates = exchange.role in ("model", "judge", "agent", "provider")
-    return GoodStatus(about, inspector, in_one_go, kind if generates and not in_one_go else None)
-
-
-def media_type_of(answer: aiohttp.ClientResponse) -> str:
-    """The media type without its parameters."""
-    return answer.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
+    return GoodStatus(about, inspector, said.sized, kind if generates and not said.sized else None)
 
 
 @dataclass(frozen=True, slots=True)

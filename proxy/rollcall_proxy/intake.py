@@ -1,21 +1,24 @@
 """What becomes of each request that a listener takes in: whose it is, which part it plays, and where it goes."""
 
 import asyncio
-from collections.abc import Iterator
+import logging
+from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
+from sys import maxsize
 from uuid import uuid4
 
 import orjson
-from aiohttp import web
-from rollcall_collector.contract.exchange import DispatchAbandoned, DispatchBegun
+from rollcall_collector.contract.exchange import DispatchAbandoned, DispatchBegun, Role
 from rollcall_collector.contract.identity import Identity, identify
+from rollcall_collector.tasks import spawn
 
+from . import wire
 from .answers import own_answer
 from .carriers import Carriers
 from .clock import now
 from .encoding import decoded
-from .exchange import Exchange, Sent, head_from, origin_form
+from .exchange import Exchange, Sent, head_from, in_text, origin_form
 from .forwarding import Forwarder
 from .ledger import Ledger
 from .metrics import Metrics
@@ -28,6 +31,8 @@ from .sender import Sender
 from .sessions import SessionOfRun, Sessions, UnknownSessionError
 from .upstream import Upstream
 from .watch import Watch
+
+log = logging.getLogger(__name__)
 
 _NAMED_IN_BODY = frozenset({"run", "seed_session", "verify"})
 _MODEL_ROLES = frozenset({"model", "judge"})
@@ -50,54 +55,80 @@ class Intake:
     inspect_limit: int
     listener_of: ListenerOf = lambda _: None
     _ids: Iterator[str] = field(default_factory=lambda: _exchange_ids(uuid4().hex[:12]))
+    _slow: set["asyncio.Task[None]"] = field(default_factory=set)
 
-    async def take_in(self, request: web.BaseRequest, upstream: Upstream) -> web.StreamResponse:
-        """Answer a request that came to the listener of `upstream`."""
-        if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
-            request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # RFC 9110 10.1.1; it is not passed on
-        exchange, body = await self._exchange(request, upstream)
-        identity = exchange.head.identity
-        if exchange.owner is None and identity is not None and _begins_a_dispatch(exchange):
-            return await self._outermost_run(request, exchange, body or b"", identity)
+    def take_in(self, request: wire.Exchange, upstream: Upstream) -> None:
+        """Take in what came to the listener of `upstream`; it is answered now or later."""
+        head = head_from(request.head)
+        role = role_of(upstream.kind, without_url_owner(head.path))
+        owner = find_owner(head, self.carriers, NAMING_A_NESTED_RUN if role == "run" else WAYS)
+        if owner is None and role in _NAMED_IN_BODY:
+            self._slowly(request, upstream, self._read_and_answer(request, upstream, head, role))
+            return
+        exchange = self._exchange(request.head, upstream, head, owner)
         if not self.observe and _asks_for_metrics(exchange):
-            return await self.metrics.answer(request, exchange)
-        self._watched(exchange)
-        return await self.forwarder.forward(request, exchange, body)
+            self._slowly(request, upstream, self.metrics.answer(request, exchange))
+            return
+        self._pass_on(request, exchange)
 
     async def close(self) -> None:
         """Give up the executions that nobody has been answered."""
         await self.executions.close()
 
-    async def _exchange(self, request: web.BaseRequest, upstream: Upstream) -> tuple[Exchange, bytes | None]:
-        """The exchange with its owner, and its body where that had to be read to find the owner."""
-        head, body = head_from(request), None
-        role = role_of(upstream.kind, without_url_owner(head.path))
-        ways = NAMING_A_NESTED_RUN if role == "run" else WAYS
-        owner = find_owner(head, self.carriers, ways)
-        if owner is None and role in _NAMED_IN_BODY:
-            body = b"".join([piece async for piece in request.content.iter_any()])
-            plain = decoded(body, head.fields.get("content-encoding", ""))
-            head = replace(head, identity=identify(_json(plain or b""), upstream.name))
-            owner = find_owner(head, self.carriers, ways)
-            if role == "run" and self._is_outermost(head, upstream, owner):
-                owner = None
+    def _slowly(self, request: wire.Exchange, upstream: Upstream, work: Awaitable[None]) -> None:
+        """Let a coroutine answer; it is cancelled when the caller leaves."""
+        task = spawn(f"exchange at {upstream.name}", self._answered(request, upstream, work))
+        self._slow.add(task)
+        task.add_done_callback(self._slow.discard)
+        request.on_left = task.cancel
+
+    async def _answered(self, request: wire.Exchange, upstream: Upstream, work: Awaitable[None]) -> None:
+        upstream.in_flight += 1
+        try:
+            await work
+        except Exception as error:
+            if request.left and isinstance(error, ConnectionError):
+                return
+            log.exception("an exchange with %s failed in Rollcall", upstream.name)
+            request.cut() if request.begun else own_answer("fault", {"error": "fault in Rollcall"}, 500).give(request)
+        finally:
+            upstream.in_flight -= 1
+
+    async def _read_and_answer(self, request: wire.Exchange, upstream: Upstream, head: Head, role: Role) -> None:
+        """What only its body can name."""
+        body = await request.read_body(maxsize)
+        plain = decoded(body, head.fields.get("content-encoding", ""))
+        head = replace(head, identity=identify(_json(plain or b""), upstream.name))
+        owner = find_owner(head, self.carriers, NAMING_A_NESTED_RUN if role == "run" else WAYS)
+        if role == "run" and self._is_outermost(head, upstream, owner):
+            owner = None
+        exchange = self._exchange(request.head, upstream, head, owner)
+        exchange.passes(body)
+        if owner is None and head.identity is not None and _begins_a_dispatch(exchange):
+            await self._outermost_run(request, exchange, body, head.identity)
+        else:
+            self._pass_on(request, exchange, digested=True)
+
+    def _pass_on(self, request: wire.Exchange, exchange: Exchange, digested: bool = False) -> None:
+        self._watched(exchange)
+        self.forwarder.forward(request, exchange, digested)
+
+    def _exchange(self, request: wire.RequestHead, upstream: Upstream, head: Head, owner: Owner | None) -> Exchange:
         exchange = Exchange(
             id=next(self._ids),
             upstream=upstream,
             role=role_of(upstream.kind, without_url_owner(head.path), owner.role if owner else None),
-            method=request.method,
-            target=origin_form(request.raw_path),
+            method=request.method.decode(),
+            target=origin_form(in_text(request.target)),
             owner=owner,
             head=head,
-            raw_fields=request.raw_headers,
+            request=request,
         )
         if exchange.role == "verify":
             exchange.sent = Sent(self.inspect_limit)
-        if body is not None:
-            exchange.passes(body)
         if owner is not None:
             exchange.dispatch, exchange.depth = owner.dispatch, owner.depth + 1
-        return exchange, body
+        return exchange
 
     def _is_outermost(self, head: Head, upstream: Upstream, owner: Owner | None) -> bool:
         """Whether a `/run` that only its body could name is a dispatcher's.
@@ -116,15 +147,17 @@ class Intake:
         if owner is None or run is not None:
             self.watch.saw(upstream.name, upstream.kind, run, owner.server if owner else "")
 
-    async def _outermost_run(
-        self, request: web.BaseRequest, exchange: Exchange, body: bytes, identity: Identity
-    ) -> web.StreamResponse:
+    async def _outermost_run(self, request: wire.Exchange, exchange: Exchange, body: bytes, identity: Identity) -> None:
         try:
             session = await self.sessions.of(session_of(exchange.head), exchange.upstream.session)
         except UnknownSessionError as error:
             if self.observe:
-                return await self.forwarder.forward(request, exchange, body)
-            return own_answer("unknown_session", {"error": "unknown_session", "detail": str(error)}, 503)
+                self.forwarder.forward(request, exchange, digested=True)
+                return
+            await own_answer("unknown_session", {"error": "unknown_session", "detail": str(error)}, 503).deliver(
+                request
+            )
+            return
         exchange.upstream.has_run = True
         key = (session.session, exchange.upstream.name, exchange.target, exchange.digest.digest())
         execution = self.executions.join(key)
@@ -132,10 +165,7 @@ class Intake:
             execution = self._start(key, exchange, body, dispatch_of(identity, exchange, session))
         try:
             made = await asyncio.shield(execution.task)
-            response = made.response(request)
-            if not made.cut:
-                await response.prepare(request)
-                await response.write_eof()
+            await made.deliver(request)
         except (asyncio.CancelledError, ConnectionError):
             self.executions.left(key, execution)
             raise
@@ -144,7 +174,6 @@ class Intake:
             raise
         if self.executions.delivered(key, execution):
             self.sender.put(made.ended)  # its rollout had counted as missing
-        return response
 
     def _start(self, key: Key, exchange: Exchange, body: bytes, begun: DispatchBegun) -> Execution:
         self.run.begin(exchange, begun)

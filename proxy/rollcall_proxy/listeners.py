@@ -9,12 +9,12 @@ import asyncio
 import logging
 import socket
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import urlsplit
 
-from aiohttp import web
 from rollcall_collector.serving import Problem, bind, url_of
 
+from . import wire
 from .departing import Departure
 from .gym_config import GymServer
 from .sessions import SessionOfRun
@@ -23,15 +23,12 @@ from .upstream import Upstream, Window
 
 log = logging.getLogger(__name__)
 
-_HEAD_LIMIT = 256 * 1024
-_IDLE_S = 75
-"""Seconds an idle connection of a caller is kept; Gym's client keeps its own for 15 s."""
 _IDLE_SETS = 32
 """Sets of listeners through which no `/run` has come; some agents fetch the config too, and dispatch nothing. Above
 that number the one used longest ago goes to the next who fetches the same config."""
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]", "0.0.0.0"})
 
-TakeIn = Callable[[web.BaseRequest, Upstream], Awaitable[web.StreamResponse]]
+TakeIn = Callable[[wire.Exchange, Upstream], None]
 
 
 class OwnAddressError(ValueError):
@@ -41,11 +38,10 @@ class OwnAddressError(ValueError):
 class Listeners:
     """Opens listeners and knows which server is behind which."""
 
-    def __init__(self, settings: ProxySettings, host: str, take_in: TakeIn) -> None:
-        self._settings, self._host, self._take_in = settings, host, take_in
+    def __init__(self, settings: ProxySettings, host: str, engine: wire.Engine, take_in: TakeIn) -> None:
+        self._settings, self._host, self._engine, self._take_in = settings, host, engine, take_in
         self._upstreams: dict[tuple[str, str], Upstream] = {}
         self._sets: OrderedDict[str, list[Upstream]] = OrderedDict()
-        self._runners: dict[str, web.ServerRunner] = {}
         self._windows: dict[str, Window] = {}
         self._departures: dict[str, Departure] = {}
         self._ports = _Ports(settings.port_range)
@@ -79,10 +75,6 @@ class Listeners:
                 upstream.session = session
             self._sets[session.session] = opened
         return opened
-
-    async def close(self) -> None:
-        """Stop listening; what is in flight is given a moment to end."""
-        await asyncio.gather(*(runner.cleanup() for runner in self._runners.values()))
 
     def _real(self, server: GymServer) -> GymServer:
         known = self._own(server)
@@ -123,34 +115,19 @@ class Listeners:
         departure = self._departures.setdefault(server.url, Departure(server.url, self._settings.shutdown_probe))
         upstream = Upstream(server.name, server.kind, server.url, limits, window, departure, session)
         bound = self._bind()
-        runner = web.ServerRunner(self._server(upstream), shutdown_timeout=1)
-        await runner.setup()
-        await web.SockSite(runner, bound, backlog=4096).start()
+        await self._engine.listen(bound, self._handler(upstream))
         upstream.address = (self._settings.advertised_host or self._host, bound.getsockname()[1])
         upstream.listener = url_of(bound, upstream.address[0])
-        self._runners[upstream.listener] = runner
         log.info("%s (%s) at %s is reached at %s", server.name, server.kind, server.url, upstream.listener)
         return upstream
 
-    def _server(self, upstream: Upstream) -> web.Server:
-        async def handler(request: web.BaseRequest) -> web.StreamResponse:
-            upstream.in_flight += 1
+    def _handler(self, upstream: Upstream) -> Callable[[wire.Exchange], None]:
+        def handler(request: wire.Exchange) -> None:
             if upstream.session is not None:
                 self._sets.move_to_end(upstream.session.session)
-            try:
-                return await self._take_in(request, upstream)
-            finally:
-                upstream.in_flight -= 1
+            self._take_in(request, upstream)
 
-        return web.Server(
-            handler,
-            handler_cancellation=True,
-            auto_decompress=False,
-            access_log=None,
-            keepalive_timeout=_IDLE_S,
-            max_line_size=_HEAD_LIMIT,
-            max_field_size=_HEAD_LIMIT,
-        )
+        return handler
 
     def _bind(self) -> socket.socket:
         for port in self._ports.candidates():

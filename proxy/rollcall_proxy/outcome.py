@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import aiohttp
-from aiohttp import hdrs
 from rollcall_collector.contract.answer import Ending, read_run_answer
 from rollcall_collector.contract.exchange import DispatchBegun, DispatchEnded, Tag
 from rollcall_collector.contract.inspection import inspector_for
@@ -12,6 +10,7 @@ from rollcall_collector.contract.policy import Policy, ended_well
 from rollcall_collector.contract.row import failure_row, identity_keys, omitted_row, with_withheld_result
 from rollcall_collector.contract.verdict import State, Verdict
 
+from .answers import Said
 from .encoding import as_far_as_read, beginning
 from .exchange import Bad, Exchange
 from .upstream import UpstreamError
@@ -20,13 +19,13 @@ from .users_rules import KEPT, Asked, asked_of
 
 @dataclass(slots=True)
 class Outcome:
-    """What came back of an outermost `/run`."""
+    """What came back of an outermost `/run`; `said` is the head of its answer, None where there was none."""
 
     answer_began_at: float
     ending: Ending
     bad: Bad | None = None
     error: UpstreamError | None = None
-    answer: aiohttp.ClientResponse | None = None
+    said: Said | None = None
     body: bytes = b""
     tag: Tag | None = None
 
@@ -42,29 +41,29 @@ class Judged:
 
 
 def read_outcome(
-    exchange: Exchange, answer: aiohttp.ClientResponse, body: bytes, *, began_at: float, policy: Policy, limit: int
+    exchange: Exchange, said: Said, body: bytes, *, began_at: float, policy: Policy, limit: int
 ) -> Outcome:
     """What a server's whole answer to an outermost `/run` says; `limit` are the bytes that are read.
 
     A rule of the user's makes a failure of a result; the answer stays what it is, so that another policy can give it
     back. What declares a failure itself has no need of rules, but for one that calls it terminal.
     """
-    coding, asked = answer.headers.get(hdrs.CONTENT_ENCODING, ""), asked_of(exchange, answer.status, policy)
-    outcome = Outcome(began_at, Ending("bad"), None, None, answer, body)
-    if not ended_well(answer.status):
+    coding, asked = said.coding, asked_of(exchange, said.status, policy)
+    outcome = Outcome(began_at, Ending("bad"), None, None, said, body)
+    if not ended_well(said.status):
         rules = asked.in_body(beginning(body, coding)[:KEPT])
-        outcome.bad = Bad("http_status", "", answer.status, body, coding, rules=rules)
+        outcome.bad = Bad("http_status", "", said.status, body, coding, rules=rules)
         return outcome
     plain, whole = as_far_as_read(body, coding, limit)
     if plain is None or len(plain) > limit:
         outcome.ending, plain = Ending("result", not_inspected=True), b""
     elif not whole:
         outcome.ending = Ending("bad", problem="the answer ends in the middle of its content coding")
-        outcome.bad = Bad("invalid_result", outcome.ending.problem, answer.status, plain)
+        outcome.bad = Bad("invalid_result", outcome.ending.problem, said.status, plain)
     else:
         outcome.ending = read_run_answer(plain)
-        outcome.bad = _read_bad(exchange, outcome.ending, answer.status, plain)
-    outcome.bad = _by_rules(asked, outcome, answer.status, plain[:KEPT])
+        outcome.bad = _read_bad(exchange, outcome.ending, said.status, plain)
+    outcome.bad = _by_rules(asked, outcome, said.status, plain[:KEPT])
     return outcome
 
 

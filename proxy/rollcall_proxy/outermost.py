@@ -16,15 +16,15 @@ from .answers import Made, own_answer, whole
 from .carriers import Carriers
 from .clock import now
 from .exchange import Exchange, bad_from
-from .fields import give_to_run, request_fields
-from .forwarding import Forwarder, pieces
+from .fields import give_to_run
+from .forwarding import Forwarder, read
 from .ledger import Ledger
 from .outcome import Judged, Outcome, diverted, read_outcome, state_answered
 from .owners import explicit_id, trace_of, with_attempt
 from .recording import Records
 from .sender import NotStoredError, Sender
 from .settings import ProxySettings
-from .upstream import UpstreamError, Waiting
+from .upstream import UpstreamError
 
 log = logging.getLogger(__name__)
 
@@ -73,12 +73,11 @@ class OutermostRun:
 
     def _made(self, exchange: Exchange, outcome: Outcome, ended: DispatchEnded, row: dict[str, Any] | None) -> Made:
         if row is not None:
-            return Made(lambda _: own_answer("verdict", row), ended)
-        if outcome.answer is None or outcome.error is not None:
+            return Made(own_answer("verdict", row), ended)
+        if outcome.said is None or outcome.error is not None:
             error = outcome.error or UpstreamError("peer_drop", "")
-            return Made(lambda request: self._forwarder.refuse(request, exchange, error), ended, cut=self._observe)
-        answer = outcome.answer
-        return Made(lambda _: whole(answer, outcome.body), ended)
+            return Made(self._forwarder.refusal(exchange, error), ended)
+        return Made(whole(outcome.said, outcome.body), ended)
 
     def _tell_answered(self, begun: DispatchBegun, state: State | None, ruling: dict[str, Any]) -> None:
         """Tell the collector in which file Gym puts the row, where its own ruling does not say so."""
@@ -92,29 +91,24 @@ class OutermostRun:
             self._sender.put(CarrierShared(carrier, shared))
 
     async def _execute(self, exchange: Exchange, body: bytes) -> Outcome:
-        waiting, answer = Waiting(exchange.upstream, exchange.role), None
-        fields = request_fields(exchange.raw_fields, exchange.minted())
+        fields, said = self._forwarder.fields(exchange), None
         if given := give_to_run(fields, exchange.minted()):
             self._bind(f"trace:{given}", exchange.dispatch or "", lasting=True)
         try:
-            answer = await self._forwarder.open(exchange, waiting, body, fields)
+            said, answer = await self._forwarder.ask(exchange, body, fields)
             began_at = now()
-            received = b"".join([piece async for piece in pieces(answer, waiting)])
+            received = await read(exchange, answer)
         except UpstreamError as error:
-            status = answer.status if answer else None
-            return Outcome(now(), Ending("bad"), bad_from(error, status), error, answer)
-        finally:
-            if answer is not None:
-                answer.close()
+            return Outcome(now(), Ending("bad"), bad_from(error, said.status if said else None), error, said)
         policy = self._records.in_force.policy
-        return read_outcome(exchange, answer, received, began_at=began_at, policy=policy, limit=self._limit)
+        return read_outcome(exchange, said, received, began_at=began_at, policy=policy, limit=self._limit)
 
     async def _tag(self, exchange: Exchange, outcome: Outcome) -> None:
         """Tag the dispatch's own exchange where it did not end well."""
         if outcome.bad is not None:
             exchange.tagged = True
-            ended_at, fields = now(), outcome.answer.headers if outcome.answer is not None else None
-            await self._records.blame(exchange, outcome.bad, fields)
+            ended_at, leaving = now(), outcome.said is not None and outcome.said.leaving
+            await self._records.blame(exchange, outcome.bad, leaving)
             # No call that ends after the answer began counts, but for the `/run` itself.
             in_time = ended_at if exchange.role == "run" else outcome.answer_began_at
             outcome.tag = exchange.tag(exchange.id, outcome.bad, in_time)
@@ -129,7 +123,7 @@ class OutermostRun:
             ending=ending.word,
             answer_began_at=outcome.answer_began_at,
             ended_at=now(),
-            status=None if outcome.answer is None or outcome.error else outcome.answer.status,
+            status=None if outcome.said is None or outcome.error else outcome.said.status,
             answer=ending.answer,
             masked=ending.masked,
             unscored=ending.unscored,

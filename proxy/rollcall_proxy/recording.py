@@ -1,7 +1,6 @@
 """What is recorded of exchanges as they end: tags, and what becomes of the calls that stood failed."""
 
 import logging
-from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -25,13 +24,12 @@ class Records:
     def __init__(self, ledger: Ledger, sender: Sender, in_force: PolicyInForce) -> None:
         self._ledger, self._sender, self.in_force = ledger, sender, in_force
 
-    async def ended_badly(self, exchange: Exchange, bad: Bad, fields: Mapping[str, str] | None = None) -> None:
-        """Tag an exchange once, and have the tag stored; `fields` are those of its answer, None where it had none."""
+    async def ended_badly(self, exchange: Exchange, bad: Bad, leaving: bool = False) -> None:
+        """Tag an exchange once, and have the tag stored; `leaving`: its answer says that its server is shut down."""
         if exchange.tagged:
             return
-        ended_at = now()
-        await self.blame(exchange, bad, fields)
-        exchange.tagged = True
+        ended_at, exchange.tagged = now(), True
+        await self.blame(exchange, bad, leaving)
         call = self._ledger.call_of(exchange.dispatch, exchange.key(), exchange.started_at, ended_at)
         tag = exchange.tag(call, bad, ended_at)
         self._ledger.add(tag)
@@ -41,11 +39,11 @@ class Records:
         except NotStoredError as error:
             log.error("the tag of %s %s is not stored: %s", exchange.method, exchange.path, error)
 
-    async def blame(self, exchange: Exchange, bad: Bad, fields: Mapping[str, str] | None) -> None:
+    async def blame(self, exchange: Exchange, bad: Bad, leaving: bool) -> None:
         """Find out whether an exchange failed only because its server is being shut down."""
         departure = exchange.upstream.departure
         body = decoded(bytes(bad.body), bad.coding) or b""
-        bad.shutdown = await departure.caused(bad.what, bad.status, fields, body)
+        bad.shutdown = await departure.caused(bad.what, bad.status, leaving, body)
 
     def ended_well(self, exchange: Exchange, unread: bool) -> None:
         """Note what a good exchange heals; `unread` says that its answer could not be read."""

@@ -15,6 +15,7 @@ from rollcall_collector.serving import Problem, bind, json_response, problems, r
 from rollcall_collector.settings import split_address
 from rollcall_collector.tasks import background
 
+from . import wire
 from .carriers import Carriers
 from .forwarding import Forwarder
 from .gate import Gate
@@ -27,11 +28,11 @@ from .metrics import Metrics
 from .outermost import OutermostRun
 from .policy_in_force import PolicyInForce
 from .recording import Records
+from .relay import passing_client
 from .resend import Executions
 from .sender import Sender
 from .sessions import SessionOfRun, Sessions
 from .settings import Limits, ProxySettings
-from .upstream import Client
 from .watch import Watch
 
 log = logging.getLogger(__name__)
@@ -237,8 +238,8 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
     host, port = split_address(settings.listen)
     async with AsyncExitStack() as stack:
         bound = stack.enter_context(closing(bind(host, port)))
-        observe, client = settings.mode == "observe", Client()
-        stack.push_async_callback(client.session.close)
+        observe, engine = settings.mode == "observe", wire.Engine()
+        client = await stack.enter_async_context(passing_client())
         control = await stack.enter_async_context(aiohttp.ClientSession())
         sender = Sender(control, settings.collector, settings.spool, f"p-{uuid4().hex}")
         in_force = PolicyInForce(control, settings.collector, settings.spool)
@@ -247,7 +248,7 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
         watch = Watch(sessions.runs_on)
         gate = Gate(control, settings.collector, sender, watch)
         records = Records(ledger, sender, in_force)
-        forwarder = Forwarder(client, records, observe, settings.inspect_limit)
+        forwarder = Forwarder(engine, records, observe, settings.inspect_limit)
         run = OutermostRun(
             forwarder=forwarder, records=records, ledger=ledger, carriers=carriers, sender=sender, settings=settings
         )
@@ -265,9 +266,9 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
             observe=observe,
             inspect_limit=settings.inspect_limit,
         )
-        listeners = Listeners(settings, host, intake.take_in)
+        listeners = Listeners(settings, host, engine, intake.take_in)
         intake.listener_of = listeners.listener_of
-        http_proxy = HttpProxy(client.session, listeners, intake, settings.head_server, settings.allow_hosts)
+        http_proxy = HttpProxy(client, listeners, settings.head_server, settings.allow_hosts)
         main = MainPort(settings, control, listeners, sessions, sender, gate, watch, executions)
         runner = web.AppRunner(main.app(http_proxy), access_log=None, shutdown_timeout=1)
         stack.push_async_callback(runner.cleanup)
@@ -280,7 +281,8 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
             await web.SockSite(runner, bound).start()
             yield url_of(bound)
             await intake.close()
-            await listeners.close()
+            await engine.close()
+            forwarder.close()
             sender.put(*watch.told())
             await sender.flush()
         sender.close()

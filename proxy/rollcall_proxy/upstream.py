@@ -6,25 +6,25 @@ one dead server costs its window once, not once for each rollout. Everything tha
 UpstreamError, with the contract's word for it and a sentence that names the setting.
 """
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
-import aiohttp
-from multidict import CIMultiDict
 from rollcall_collector.contract.exchange import Kind, Role, What
-from yarl import URL
 
+from . import wire
 from .departing import Departure
 from .sessions import SessionOfRun
 from .settings import Limits
 
-Result = TypeVar("Result")
 _AGAIN_S = 0.25
 """Seconds between attempts to connect within the window."""
-_NEVER_ADDED = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+_WAITED_FOR = {
+    "first": ("no answer", "first_byte_timeout"),
+    "idle": ("nothing more of the answer", "idle_timeout"),
+    "total": ("no whole answer", "total_timeout"),
+}
+"""By the engine's limit: what did not come, and the setting."""
 
 
 class UpstreamError(Exception):
@@ -70,7 +70,10 @@ class Window:
 
 @dataclass(slots=True)
 class Upstream:
-    """A registered server: its real address, and the listener that stands for it."""
+    """A registered server: its real address, and the listener that stands for it.
+
+    `place` and `prefix` are the URL's parts; `limits` is None where Rollcall waits for ever, as Gym would (observe).
+    """
 
     name: str
     kind: Kind
@@ -83,110 +86,60 @@ class Upstream:
     address: tuple[str, int] = ("", 0)
     in_flight: int = 0
     has_run: bool = False
+    place: wire.Address = field(init=False)
+    prefix: str = field(init=False)
+    _patient: wire.Limits = field(init=False)
+    _usual: wire.Limits = field(init=False)
+
+    def __post_init__(self) -> None:
+        parts, limits = urlsplit(self.url), self.limits
+        self.place, self.prefix = wire.Address(parts.hostname or "", parts.port or 80), parts.path
+        self._patient = self._usual = wire.NO_LIMITS
+        if limits is not None:
+            run, connect = limits.run_timeout, limits.connect_timeout
+            first, idle, total = limits.first_byte_timeout, limits.idle_timeout, limits.total_timeout
+            self._patient, self._usual = wire.Limits(connect, run, run, run), wire.Limits(connect, first, idle, total)
+
+    def limits_for(self, role: Role) -> wire.Limits:
+        """How long an exchange may take."""
+        return self._patient if self._has_patience(role) else self._usual
+
+    def accepted(self) -> None:
+        """The server has answered."""
+        self.window.accepted()
+
+    def refused(self, outcome: wire.Outcome) -> float | None:
+        """Note that connecting has failed; the seconds after which it is tried again, None where it is not."""
+        if outcome.word != "unreachable" or self.limits is None:
+            return None
+        return _AGAIN_S if self.window.refused(time.monotonic()) else None
+
+    def error(self, outcome: wire.Outcome, role: Role) -> UpstreamError:
+        """What went wrong, in the contract's words."""
+        if outcome.word == "unreachable":
+            tried = "" if self.limits is None else f" for {self.window.seconds:g} s, Rollcall's connect_window"
+            return UpstreamError("unreachable", f"cannot connect{tried}: {outcome.detail}")
+        if outcome.word == "timeout":
+            return UpstreamError("timeout", self._timeout(outcome, role))
+        if outcome.word == "dropped":
+            when = "before any answer; whether the request was delivered is unknown"
+            return UpstreamError("peer_drop", f"the connection was lost {when} ({outcome.detail})")
+        if outcome.word == "no_http":
+            return UpstreamError("peer_drop", f"the connection was given up: this is no HTTP/1.1 ({outcome.detail})")
+        return UpstreamError("peer_drop", f"the connection was lost before the whole answer ({outcome.detail})")
+
+    def _timeout(self, outcome: wire.Outcome, role: Role) -> str:
+        limits = self.limits_for(role)
+        if outcome.limit == "connect":
+            return f"no connection within {limits.connect:g} s, Rollcall's connect_timeout; raise it"
+        what, setting = _WAITED_FOR[outcome.limit]
+        if self._has_patience(role):
+            setting = "run_timeout"
+        return f"{what} within {getattr(limits, outcome.limit):g} s, Rollcall's {setting}; raise it"
+
+    def _has_patience(self, role: Role) -> bool:
+        return role == "run" or self.kind in ("agent", "environment")
 
     def as_dict(self) -> dict[str, str]:
         """The server as the API shows it."""
         return {"name": self.name, "kind": self.kind, "url": self.url, "listener": self.listener}
-
-
-class Waiting:
-    """The limits of one exchange. Without limits (observe) it waits as Gym would: for ever."""
-
-    def __init__(self, upstream: Upstream, role: Role) -> None:
-        limits, generous = upstream.limits, upstream.kind in ("agent", "environment") or role == "run"
-        run = limits.run_timeout if limits else None
-        self._first = run if generous or limits is None else limits.first_byte_timeout
-        self._idle = run if generous or limits is None else limits.idle_timeout
-        total = run if generous or limits is None else limits.total_timeout
-        self._total, self._until = total, None if total is None else time.monotonic() + total
-        self._generous = generous
-
-    async def first_byte(self, awaitable: Awaitable[Result]) -> Result:
-        """Wait for the answer's head. Raises UpstreamError."""
-        return await self._within(awaitable, self._first, "no answer", "first_byte_timeout")
-
-    async def next_piece(self, awaitable: Awaitable[Result]) -> Result:
-        """Wait for the next piece of the answer. Raises UpstreamError."""
-        return await self._within(awaitable, self._idle, "nothing more of the answer", "idle_timeout")
-
-    async def _within(self, awaitable: Awaitable[Result], limit: float | None, what: str, setting: str) -> Result:
-        remaining = None if self._until is None else max(self._until - time.monotonic(), 0.0)
-        if remaining is not None and (limit is None or remaining < limit):
-            limit, what, setting = remaining, "no whole answer", "total_timeout"
-        try:
-            async with asyncio.timeout(limit) as timer:
-                return await awaitable
-        except TimeoutError:
-            if not timer.expired():
-                raise
-            shown = self._total if setting == "total_timeout" else limit
-            setting = "run_timeout" if self._generous else setting
-            raise UpstreamError("timeout", f"{what} within {shown:g} s, Rollcall's {setting}; raise it") from None
-
-
-class Client:
-    """Opens exchanges with upstreams: one pool of connections for all, without a limit of its own.
-
-    A dispatcher may hold hundreds of `/run` open while each needs more connections through the same proxy: any
-    shared limit would be a deadlock. Idle connections are dropped after 10 s, since Gym's servers close theirs
-    after 30 s and a request must not meet a connection that is being closed.
-    """
-
-    def __init__(self) -> None:
-        self.session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=10),
-            auto_decompress=False,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
-            skip_auto_headers=_NEVER_ADDED,
-            max_line_size=256 * 1024,
-            max_field_size=256 * 1024,
-        )
-        self.session._retry_connection = False  # a request is sent once; whether to send it again the caller decides
-
-    async def open(
-        self,
-        upstream: Upstream,
-        waiting: Waiting,
-        method: str,
-        target: str,
-        fields: CIMultiDict[str],
-        body: bytes | AsyncIterator[bytes] | None,
-    ) -> aiohttp.ClientResponse:
-        """Send a request and wait for the answer's head; the body is read by the caller. Raises UpstreamError."""
-        url = URL(upstream.url + target, encoded=True)
-        if isinstance(body, bytes) and body:
-            fields["Content-Length"] = str(len(body))
-        connect = upstream.limits.connect_timeout if upstream.limits else None
-        limits = aiohttp.ClientTimeout(total=None, sock_connect=connect)
-        while True:
-            request = self.session.request(
-                method, url, headers=fields, data=body, allow_redirects=False, timeout=limits
-            )
-            try:
-                answer = await waiting.first_byte(request)
-            except aiohttp.ClientConnectorError as error:
-                await self._again(upstream, error)
-            except aiohttp.ConnectionTimeoutError as error:
-                text = f"no connection within {connect:g} s, Rollcall's connect_timeout; raise it"
-                raise UpstreamError("timeout", text) from error
-            except aiohttp.ClientError as error:
-                raise lost(error, "before any answer; whether the request was delivered is unknown") from error
-            else:
-                upstream.window.accepted()
-                return answer
-
-    async def _again(self, upstream: Upstream, error: aiohttp.ClientConnectorError) -> None:
-        """Wait before the next attempt to connect. Raises UpstreamError when the window is over."""
-        window = upstream.window
-        if upstream.limits is None:
-            raise UpstreamError("unreachable", f"cannot connect: {error.os_error}") from error
-        if not window.refused(time.monotonic()):
-            text = f"cannot connect for {window.seconds:g} s, Rollcall's connect_window: {error.os_error}"
-            raise UpstreamError("unreachable", text) from error
-        await asyncio.sleep(_AGAIN_S)
-
-
-def lost(error: Exception, when: str) -> UpstreamError:
-    """The server went away."""
-    return UpstreamError("peer_drop", f"the connection was lost {when} ({type(error).__name__})")

@@ -140,13 +140,13 @@ class CallerConnection(Sending):
                 self._engine.loop.call_soon(self._next)
 
     def cut(self, reset: bool) -> None:
-        """Break the connection: what has been written is sent, unless only a reset shows that it is not whole."""
+        """Break the connection: what has been written is sent; with `reset` its end looks like none."""
         if self.transport.is_closing():
             return
         if reset:
-            # Without this, a connection with nothing left to send is aborted as cleanly as it is closed (socket(7)).
-            self.transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, _RESET)
-            self.abort()
+            self._end_by_reset()
+            self._flush()
+            self._engine.loop.call_soon(self.abort)  # uvloop sends at the end of its turn
         else:
             self.close()
 
@@ -163,9 +163,13 @@ class CallerConnection(Sending):
     def break_off(self) -> None:
         """Close it now; an exchange that is not over must not look as if it were."""
         if self._exchange is not None:
-            self.cut(reset=True)
-        else:
-            self.abort()
+            self._end_by_reset()
+        self.abort()
+
+    def _end_by_reset(self) -> None:
+        # Without this, a connection with nothing left to send is aborted as cleanly as it is closed (socket(7)).
+        if not self.transport.is_closing():
+            self.transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, _RESET)
 
     # Reading requests.
 

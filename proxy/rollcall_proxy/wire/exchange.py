@@ -268,7 +268,7 @@ class Exchange:
         """Break the caller's connection, so that it sees that its answer is not whole (RFC 9112 8)."""
         if not self.left:
             taker, self._taker, self.on_left, self.left = self._taker, None, None, True
-            self._caller.cut(reset=self.begun and self._framing == "close")
+            self._caller.cut(reset=self.begun and (self._framing == "close" or self.head.minor == 0))
             if taker is not None:
                 taker.over()
 

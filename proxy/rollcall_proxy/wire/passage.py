@@ -42,7 +42,10 @@ class Consumer:
         return None
 
     def on_answer_head(self, head: AnswerHead) -> AnswerHead:
-        """The head of the answer; the one to send, whose fields say the same framing."""
+        """The head of the answer; the one to send, whose fields say the same framing.
+
+        Of an answer that ends with its connection they may say `Transfer-Encoding: chunked`, and `noted` too.
+        """
         return head
 
     def on_answer_piece(self, piece: bytes) -> Step:
@@ -189,6 +192,8 @@ class Passage:
     def answer_head(self, head: AnswerHead, framing: Framing) -> None:
         if self.consumer is not None:
             head = self.consumer.on_answer_head(head)
+        if framing == "close" and b"transfer-encoding" in head.noted:
+            framing = "chunked"
         if self._holds:
             self._held_head = (head, framing)
         else:
@@ -275,10 +280,10 @@ class Passage:
 
     def _ended(self, outcome: Outcome) -> None:
         consumer, self._over = self.consumer, True
+        if consumer is not None:
+            consumer.on_end(outcome)  # which may still `read_on`
         if self.exchange.left or self.exchange.request_whole:
             self.consumer = None
-        if consumer is not None:
-            consumer.on_end(outcome)
 
     def _half_over(self, sends: bool = True) -> None:
         """One direction of a tunnel has ended."""
