@@ -226,6 +226,12 @@ def limits_text(settings: ProxySettings) -> str:
     return ", ".join(f"{name} {getattr(settings, name):g} s" for name in Limits.model_fields)
 
 
+def engine_settings(settings: ProxySettings) -> wire.Settings:
+    """The engine's, with which the shortest limit is looked at four times while it lasts."""
+    waited = (settings.first_byte_timeout, settings.idle_timeout, settings.total_timeout, settings.run_timeout)
+    return wire.Settings(tick=min(wire.Settings().tick, min(waited) / 4))
+
+
 def static_servers(settings: ProxySettings) -> list[GymServer]:
     """The servers of `--upstream NAME=URL`; their kinds are not known."""
     named: list[Any] = [part.partition("=") for part in settings.upstream]
@@ -238,7 +244,7 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
     host, port = split_address(settings.listen)
     async with AsyncExitStack() as stack:
         bound = stack.enter_context(closing(bind(host, port)))
-        observe, engine = settings.mode == "observe", wire.Engine()
+        observe, engine = settings.mode == "observe", wire.Engine(engine_settings(settings))
         client = await stack.enter_async_context(passing_client())
         control = await stack.enter_async_context(aiohttp.ClientSession())
         sender = Sender(control, settings.collector, settings.spool, f"p-{uuid4().hex}")
