@@ -11,10 +11,12 @@ from rollcall_collector.contract.exchange import Role, Tag, What
 from . import wire
 from .clock import now
 from .encoding import beginning
-from .owners import COOKIE, Head, Owner, without_url_owner
+from .owners import COOKIE, Head, Owner, token_of, without_url_owner
 from .roles import without_prefix
 from .upstream import Upstream, UpstreamError
 
+_SMALL = 4096
+"""Bytes of a body that are kept, to be digested later."""
 _MESSAGE, _MARKER = 2000, 200
 """Characters that are kept of a message and of a marker."""
 
@@ -34,9 +36,10 @@ class Exchange:
     dispatch: str | None = None
     depth: int = 0
     started_at: float = field(default_factory=now)
-    digest: "hashlib.blake2b" = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
     sent: "Sent | None" = None
     tagged: bool = False
+    _beginning: bytes = b""
+    _digesting: "hashlib.blake2b | None" = None
 
     @property
     def path(self) -> str:
@@ -57,21 +60,34 @@ class Exchange:
     @property
     def sent_target(self) -> bytes:
         """The target as it is sent."""
-        return in_bytes(self.upstream.prefix + self.server_target)
+        if self.upstream.prefix or self.target.startswith("/rollcall-") or self.request.target[:1] != b"/":
+            return in_bytes(self.upstream.prefix + self.server_target)
+        return self.request.target
 
     def passes(self, piece: bytes) -> None:
         """A piece of the request's body is on its way to the server."""
-        self.digest.update(piece)
         if self.sent is not None:
             self.sent.add(piece)
+        if self._digesting is not None:
+            self._digesting.update(piece)
+        elif not self._beginning and len(piece) <= _SMALL:
+            self._beginning = piece  # digested when somebody asks, which nobody does where nothing has failed
+        else:
+            self._digesting = hashlib.blake2b(self._beginning + piece, digest_size=16)
+
+    def digest(self) -> bytes:
+        """The digest of what has passed of the body."""
+        if self._digesting is None:
+            self._digesting = hashlib.blake2b(self._beginning, digest_size=16)
+        return self._digesting.digest()
 
     def key(self) -> CallKey:
         """What a retry of this exchange has in common with it; the body must have passed."""
-        return (self.upstream.name, self.method, self.server_target, self.digest.digest())
+        return (self.upstream.name, self.method, self.server_target, self.digest())
 
     def minted(self) -> str:
         """The owner that the server's own calls will name."""
-        return Owner(self.dispatch, self.id, self.depth, self.role, self.upstream.name).token()
+        return token_of(self.dispatch, self.id, self.depth, self.role, self.upstream.name)
 
     def cookie(self) -> str | None:
         """The cookie that lets later calls of the same caller name this owner; None where they do so by themselves."""

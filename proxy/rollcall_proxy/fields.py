@@ -16,8 +16,10 @@ SHUTDOWN_FIELD = "Rollcall-Shutdown"
 def request_fields(fields: Fields, owner: str | None) -> Fields:
     """A request's fields as they go to the server, with the owner that Rollcall names; None for a foreign server."""
     passed = [pair for pair in fields if pair[0].lower() not in _OWN]
-    if any(_COOKIE in pair[1] for pair in passed):
-        passed = _without_cookie(passed)
+    for _, value in passed:
+        if _COOKIE in value:
+            passed = _without_cookie(passed)
+            break
     if owner is not None:
         passed.append((_OWNER, owner.encode()))
     return passed

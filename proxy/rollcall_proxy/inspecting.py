@@ -66,7 +66,10 @@ def reading_of(exchange: Exchange, said: Said, policy: Policy, limit: int) -> Re
     return GoodStatus(about, inspector, said.sized, kind if generates and not said.sized else None)
 
 
-@dataclass(frozen=True, slots=True)
+_UNCODED = Decoder("")  # it keeps nothing, so that one serves all
+
+
+@dataclass(slots=True)
 class About:
     """What the head of an answer says."""
 
@@ -130,7 +133,7 @@ class GoodStatus:
         self._over = self._broken = False
         self.holds = in_one_go or not about.stream
         try:
-            self._decoder = Decoder(about.coding)
+            self._decoder = Decoder(about.coding) if about.coding else _UNCODED
         except UnreadableError as error:
             self._stop(error)
 

@@ -159,7 +159,7 @@ class Intake:
             )
             return
         exchange.upstream.has_run = True
-        key = (session.session, exchange.upstream.name, exchange.target, exchange.digest.digest())
+        key = (session.session, exchange.upstream.name, exchange.target, exchange.digest())
         execution = self.executions.join(key)
         if execution is None:
             execution = self._start(key, exchange, body, dispatch_of(identity, exchange, session))

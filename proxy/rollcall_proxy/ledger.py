@@ -105,10 +105,12 @@ class Ledger:
             book.roles[tag.call] = tag.role
             book.outlived.pop(tag.call, None)  # it has failed again since
 
-    def heal(self, dispatch: str | None, key: CallKey, started_at: float, ended_at: float) -> Recovered | None:
+    def heal(
+        self, dispatch: str | None, key: Callable[[], CallKey], started_at: float, ended_at: float
+    ) -> Recovered | None:
         """Note a good exchange; the event where it has healed a call that stood failed."""
         book = self._known(dispatch)
-        call = book.calls.ended_well(key, started_at) if book else None
+        call = book.calls.ended_well(key(), started_at) if book and book.calls.failed else None
         if book is None or call is None or dispatch is None:
             return None
         book.recovered[call] = ended_at
@@ -117,7 +119,7 @@ class Ledger:
     def outlive(self, dispatch: str | None, server: str, started_at: float, ended_at: float) -> Outlived | None:
         """Note a good answer of a model server; the event where other calls to it stood failed before."""
         book = self._known(dispatch)
-        if book is None or dispatch is None:
+        if book is None or dispatch is None or not book.calls.failed:
             return None
         calls = tuple(
             call

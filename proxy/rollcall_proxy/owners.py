@@ -8,6 +8,7 @@ that names another dispatch is recorded as a conflict.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from urllib.parse import quote, unquote
 
 from rollcall_collector.contract.identity import Identity
@@ -22,6 +23,7 @@ POLICY_PREFIX = "/rollcall-policy/"
 COOKIE = "rollcall-owner"
 BAGGAGE_KEY = "rollcall-owner"
 
+_OWNER_FIELD = OWNER_FIELD.lower()
 _TOKEN = re.compile(
     r"v1~(?P<dispatch>-|[A-Za-z0-9][A-Za-z0-9._-]{0,99})~(?P<exchange>[A-Za-z0-9._-]{1,120})"
     r"~(?P<depth>\d{1,3})~(?P<role>[a-z_]{1,20})~(?P<server>[A-Za-z0-9._%-]{0,300})"
@@ -50,7 +52,7 @@ class Owner:
 
     def token(self) -> str:
         """The owner as one word that a header field, a URL, a cookie and W3C baggage can carry."""
-        return f"v1~{self.dispatch or '-'}~{self.exchange}~{self.depth}~{self.role}~{quote(self.server, safe='')}"
+        return token_of(self.dispatch, self.exchange, self.depth, self.role, self.server)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,8 @@ Way = Callable[[Head, Carriers], Owner | None]
 
 def by_header(head: Head, _: Carriers) -> Owner | None:
     """Rollcall's own field, minted by a proxy and echoed by the attach."""
-    return parse_token(head.fields.get(OWNER_FIELD.lower(), ""), "header")
+    token = head.fields.get(_OWNER_FIELD)
+    return None if token is None else parse_token(token, "header")
 
 
 def by_url(head: Head, _: Carriers) -> Owner | None:
@@ -80,6 +83,8 @@ def by_url(head: Head, _: Carriers) -> Owner | None:
 
 def by_path(head: Head, carriers: Carriers) -> Owner | None:
     """Gym's path prefix `/ng-rollout/<id>/` (nemo_gym 0.5), where one dispatch runs under that id."""
+    if "/ng-rollout/" not in head.path:
+        return None
     found = ROLLOUT_PREFIX.match(without_url_owner(head.path))
     return _carried(f"id:{found['rollout']}", "path", carriers) if found else None
 
@@ -100,7 +105,9 @@ def by_trace(head: Head, carriers: Carriers) -> Owner | None:
 
 def by_baggage(head: Head, _: Carriers) -> Owner | None:
     """W3C `baggage` that was given to a `/run`."""
-    for member in head.fields.get("baggage", "").split(","):
+    if BAGGAGE_KEY not in (baggage := head.fields.get("baggage", "")):
+        return None
+    for member in baggage.split(","):
         key, _sep, value = member.partition(";")[0].partition("=")
         if key.strip() == BAGGAGE_KEY:
             return parse_token(unquote(value.strip()), "baggage")
@@ -109,7 +116,9 @@ def by_baggage(head: Head, _: Carriers) -> Owner | None:
 
 def by_cookie(head: Head, _: Carriers) -> Owner | None:
     """Rollcall's own cookie, which rides along an agent's calls of resources servers."""
-    for pair in head.fields.get("cookie", "").split(";"):
+    if COOKIE not in (cookies := head.fields.get("cookie", "")):
+        return None
+    for pair in cookies.split(";"):
         name, _sep, value = pair.strip().partition("=")
         if name == COOKIE:
             return parse_token(value.strip('"'), "cookie")
@@ -147,6 +156,7 @@ def find_owner(head: Head, carriers: Carriers, ways: Sequence[Way] = WAYS) -> Ow
     return replace(first, conflict="; ".join(against)) if against else first
 
 
+@lru_cache(maxsize=4096)
 def parse_token(text: str, by: str) -> Owner | None:
     """The owner that a token names, or None where it is none."""
     found = _TOKEN.fullmatch(text)
@@ -154,6 +164,16 @@ def parse_token(text: str, by: str) -> Owner | None:
         return None
     dispatch = None if found["dispatch"] == "-" else found["dispatch"]
     return Owner(dispatch, found["exchange"], int(found["depth"]), found["role"], unquote(found["server"]), by)
+
+
+def token_of(dispatch: str | None, exchange: str, depth: int, role: str, server: str) -> str:
+    """The token of an owner."""
+    return f"v1~{dispatch or '-'}~{exchange}~{depth}~{role}~{_quoted(server)}"
+
+
+@lru_cache(maxsize=1024)
+def _quoted(server: str) -> str:
+    return quote(server, safe="")
 
 
 def body_carrier(identity: Identity) -> str:
@@ -176,13 +196,15 @@ def with_attempt(rollout: str, attempt: int) -> str:
 
 def trace_of(head: Head) -> str | None:
     """The trace id of a W3C traceparent, or None."""
-    found = _TRACEPARENT.fullmatch(head.fields.get("traceparent", "").strip())
+    if (parent := head.fields.get("traceparent")) is None:
+        return None
+    found = _TRACEPARENT.fullmatch(parent.strip())
     return found["trace"] if found and found["trace"] != "0" * 32 else None
 
 
 def without_url_owner(path: str) -> str:
     """The path without the owner that a base URL put in front of it."""
-    for prefix in (URL_PREFIX, POLICY_PREFIX):
+    for prefix in (URL_PREFIX, POLICY_PREFIX) if path.startswith("/rollcall-") else ():
         if path.startswith(prefix):
             return "/" + path.removeprefix(prefix).partition("/")[2]
     return path

@@ -50,7 +50,7 @@ class Records:
         dispatch, started_at, ended_at = exchange.dispatch, exchange.started_at, now()
         if unread and dispatch is not None:
             self._sender.put(NotInspected(dispatch, exchange.upstream.name, ended_at))
-        healed = self._ledger.heal(dispatch, exchange.key(), started_at, ended_at)
+        healed = self._ledger.heal(dispatch, exchange.key, started_at, ended_at)
         if healed is not None:
             self._sender.put(healed)
         if exchange.role in _GENERATING:

@@ -78,8 +78,10 @@ class Sender:
                 await self._deliver_spool()
                 continue
             waiting = [await self._queue.get()]
-            while not self._queue.empty() and sum(len(events) for events, _ in waiting) < _TOGETHER:
+            size = len(waiting[0][0])
+            while not self._queue.empty() and size < _TOGETHER:
                 waiting.append(self._queue.get_nowait())
+                size += len(waiting[-1][0])
             await self._send(waiting)
 
     async def flush(self) -> None:

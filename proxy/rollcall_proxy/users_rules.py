@@ -40,8 +40,13 @@ class Asked:
         return next((rule for rule in terminal if of_failure or rule.needs_body or rule.status), None)
 
 
+_NONE = Asked(())
+
+
 def asked_of(exchange: Exchange, status: int, policy: Policy) -> Asked:
     """The user's rules for an answer."""
+    if not policy.rules.rules:
+        return _NONE
     upstream = exchange.upstream
     found = policy.rules.about(server=upstream.name, server_kind=upstream.kind, path=exchange.route, status=status)
     return Asked(found)

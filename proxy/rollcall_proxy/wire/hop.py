@@ -61,7 +61,7 @@ def stays_open(head: RequestHead | AnswerHead) -> bool:
 
 
 def _dropped(head: RequestHead | AnswerHead, keeps_upgrade: bool) -> set[bytes]:
-    if not head.noted.keys() & _HOP:
+    if _HOP.isdisjoint(head.noted):
         return set()
     dropped = (set(tokens(head.noted.get(b"connection", ()))) | _HOP) - _FRAMES
     return dropped - {b"upgrade"} if keeps_upgrade else dropped
