@@ -4,7 +4,7 @@ import asyncio
 import socket
 
 from proxystage.fakes import RESULT, Caller
-from proxystage.raw import Peer, RawServer
+from proxystage.raw import Peer, RawServer, connect, post
 from proxystage.world import GONE, Stage, World, cause, told
 from rollcall_proxy.upstream import Window
 
@@ -124,6 +124,19 @@ async def test_a_call_that_found_no_server_and_is_repeated_with_success_has_reco
     await world.expects(("agent", 0, 0))
     assert told(await world.run()) == (200, None)
     assert [tag["recovered"] for tag in await world.tags()] == [True]
+
+
+async def test_a_caller_that_leaves_while_nobody_takes_its_body_has_its_failure_recorded_still(world: World) -> None:
+    """The server was gone before the caller was: unreachable, and not cancelled."""
+    await world.stands_at(GONE)
+    await world.expects(("agent", 0, 0))
+    caller = await connect(world.listeners["model"])
+    await caller.say(post("/v1/responses", b"x" * 1000)[:-500])
+    await asyncio.sleep(0.1)
+    caller.close()
+    async with asyncio.timeout(10):
+        while (await world.status())["unattributed"] != 1:
+            await asyncio.sleep(0.05)
 
 
 def free_port() -> int:
