@@ -80,7 +80,7 @@ PATHS = {"error, then done": "/v1/chat/completions", "abort, then done": "/v1/ch
 STREAM = head("Content-Type: text/event-stream", "Transfer-Encoding: chunked")
 
 
-@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("size", [1, 50])
 @pytest.mark.parametrize("ending", ENDS)
 async def test_a_failure_inside_a_stream_of_200_is_one(world: World, ending: str, size: int) -> None:
     """Cut across chunks anywhere, it passes unchanged and is found (BerriAI/litellm#33404)."""
@@ -262,8 +262,9 @@ async def test_path_and_query_pass_as_they_were_written(world: World, target: st
     assert sent.split(b"\r\n")[0] == f"POST {target} HTTP/1.1".encode()
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-@pytest.mark.parametrize("location", ["/elsewhere?x=%27a%27", "http://127.0.0.1:9/a%2Fb"])
+@pytest.mark.parametrize(
+    ("status", "location"), [(302, "/elsewhere?x=%27a%27"), (303, "http://127.0.0.1:9/a%2Fb"), (307, "/a?"), (308, "b")]
+)
 async def test_a_redirect_is_returned_and_never_followed(world: World, status: int, location: str) -> None:
     """With its Location as it was written (timoklimmer/powerproxy-aoai#53)."""
     said = head(f"Location: {location}", "Content-Length: 0", status=f"{status} Go")
