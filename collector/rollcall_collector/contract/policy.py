@@ -6,7 +6,7 @@ run can be judged again under another policy without a new call.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from .exchange import DispatchEnded, Tag
 from .rules import Rule, Rules
@@ -27,6 +27,15 @@ WORDS: dict[str, tuple[str, ...]] = {
 
 MODEL_VISIBLE = frozenset({400, 404, 405, 409, 422})
 """Statuses with which a tool tells the model that it was called wrongly."""
+
+
+class Head(TypedDict):
+    """What the user's rules ask of an exchange besides what went wrong and the body."""
+
+    server: str
+    server_kind: str
+    path: str
+    status: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +98,12 @@ class Policy:
         """The user's rules that speak of an exchange, in their order in the file; `kind` is that of the failure."""
         if not self.rules.rules:
             return ()
-        found = self.rules.matching(
-            server=tag.server,
-            server_kind=tag.kind,
-            path=tag.path,
-            status=tag.status,
-            what=tag.what,
-            body=tag.excerpt.encode("utf-8", "replace"),
-            kind=kind,
-        )
-        in_body = [
-            rule.name for rule in self.rules.rules if rule.name in tag.rules and rule.is_for(what=tag.what, kind=kind)
-        ]
-        names = {*found, *in_body}
+        head: Head = {"server": tag.server, "server_kind": tag.kind, "path": tag.path, "status": tag.status}
+        body = tag.excerpt.encode("utf-8", "replace")
+        found = self.rules.matching(**head, what=tag.what, body=body, kind=kind)
+        # What was found in the whole body; a rule of that name may meanwhile speak of something else.
+        in_body = [rule for rule in self.rules.about(**head) if rule.name in tag.rules]
+        names = {*found, *(rule.name for rule in in_body if rule.is_for(what=tag.what, kind=kind))}
         return tuple(rule for rule in self.rules.rules if rule.name in names)
 
     def is_terminal(self, tags: Iterable[Tag], kind: str) -> bool:

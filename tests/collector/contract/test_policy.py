@@ -97,6 +97,14 @@ def test_what_only_a_rule_calls_a_failure_is_none_without_it() -> None:
     assert Policy().pardon(found) == "rules"
 
 
+def test_what_was_found_in_a_whole_body_counts_while_the_rule_speaks_of_that_exchange() -> None:
+    """A run may be judged again under a rule of the same name that is about another server."""
+    found = tag(rules=("mine",), excerpt="cut")
+    assert own("no_failure", 'pattern = "beyond"').pardon(found) == "mine"
+    assert own("no_failure", 'pattern = "beyond"\nserver = "other"').pardon(found) is None
+    assert own("no_failure", 'pattern = "beyond"\nstatus = 404').pardon(found) is None
+
+
 def test_a_terminal_rule_may_ask_for_the_kind_of_the_failure() -> None:
     """Gym then never tries again."""
     gone = tag(what="unreachable", status=None)
