@@ -8,11 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, and_, or_, select, update
+from sqlalchemy import Connection, and_, select
 
 from ..contract.exchange import Id
-from .judging import settle
-from .schema import dispatches, rollouts
+from ..contract.identity import rollout_id
+from .schema import MISPLACED, dispatches, rollouts
+from .working import Working, changing, portions
 from .writing import Index
 
 
@@ -27,18 +28,19 @@ class RolloutOf:
 
 
 _INDICES = ("task_index", "rollout_index", "stage_index")
-_current = and_(rollouts.c.run == dispatches.c.run, rollouts.c.dispatch == dispatches.c.dispatch)
-_misplaced_failure = and_(dispatches.c.state == "failed", dispatches.c.placed == "results")
-_misplaced_success = and_(
-    dispatches.c.state == "succeeded", dispatches.c.placed == "failures", dispatches.c.healed_by.is_(None)
+_current = and_(
+    rollouts.c.run == dispatches.c.run,
+    rollouts.c.benchmark == dispatches.c.benchmark,
+    rollouts.c.rollout == dispatches.c.rollout,
+    rollouts.c.dispatch == dispatches.c.dispatch,
 )
 
 
 def moves(connection: Connection, run: str) -> dict[str, list[dict[str, Any]]]:
     """The rows of a run that lie in the wrong file: those of failed rollouts, and those that belong to the results."""
     columns = (dispatches.c.dispatch, dispatches.c.row, dispatches.c.state, *_names())
-    wrong = or_(_misplaced_failure, _misplaced_success)
-    asked = select(*columns).select_from(dispatches.join(rollouts, _current)).where(dispatches.c.run == run, wrong)
+    joined = dispatches.join(rollouts, _current)
+    asked = select(*columns).select_from(joined).where(dispatches.c.run == run, MISPLACED)
     found: dict[str, list[dict[str, Any]]] = {"to_failures": [], "to_results": []}
     for row in connection.execute(asked.order_by(dispatches.c.ended_at)):
         one = {name: getattr(row, name) for name in ("dispatch", *(column.name for column in _names()))}
@@ -53,48 +55,54 @@ def _names() -> tuple[Any, ...]:
     return tuple(rollouts.c[name] for name in ("benchmark", "agent", *_INDICES))
 
 
-def misplaced(connection: Connection, run: str) -> dict[str, int]:
-    """Rollouts that count as succeeded and whose rows lie among the failures; benchmark to number."""
-    asked = select(dispatches.c.benchmark).select_from(dispatches.join(rollouts, _current))
-    found: dict[str, int] = {}
-    for name in connection.execute(asked.where(dispatches.c.run == run, _misplaced_success)).scalars():
-        found[name] = found.get(name, 0) + 1
-    return found
-
-
 def note_moved(connection: Connection, run: str, to_failures: Sequence[Id], to_results: Sequence[Id]) -> None:
     """Rows have been moved: these dispatches' lie where they belong."""
-    for place, moved in (("failures", to_failures), ("results", to_results)):
-        for dispatch in moved:
-            here = (dispatches.c.run == run, dispatches.c.dispatch == dispatch)
-            connection.execute(update(dispatches).where(*here).values(placed=place))
+
+    def change(work: Working) -> None:
+        work.read([*to_failures, *to_results])
+        for place, moved in (("failures", to_failures), ("results", to_results)):
+            for each in map(work.get, moved):
+                if each is not None and each.values["run"] == run:
+                    each.set(placed=place)
+
+    changing(connection, change)
 
 
 def note_healed(connection: Connection, run: str, session: str, healed: Iterable[RolloutOf]) -> int:
     """Rollouts of a run were verified again with success (`gym eval reverify`); how many of them are known."""
-    return sum(_heal(connection, run, session, each) for each in healed)
+
+    def change(work: Working) -> int:
+        named = list(healed)
+        current = _current_of(connection, run, named)
+        found = [current[each] for each in named if each in current]
+        work.read(found)
+        for dispatch in found:
+            work.found[dispatch].set(state="succeeded", healed_by=session, row=None)
+        return len(found)
+
+    return changing(connection, change)
 
 
-def _heal(connection: Connection, run: str, session: str, healed: RolloutOf) -> bool:
-    asked = select(rollouts.c.dispatch).where(rollouts.c.run == run, *_same(healed), rollouts.c.dispatch.is_not(None))
-    dispatch = connection.execute(asked).scalar()
-    if dispatch is None:
-        return False
-    settle(connection, dispatch, "succeeded", {"state": "succeeded", "healed_by": session, "row": None})
-    return True
+def _current_of(connection: Connection, run: str, named: Sequence[RolloutOf]) -> dict[RolloutOf, str]:
+    """The current dispatch of each of these rollouts, by its name with its agent and by that without."""
+    found: dict[RolloutOf, str] = {}
+    names = sorted({rollout_id(each.task_index, each.rollout_index, each.stage_index) for each in named})
+    columns = (*(rollouts.c[name] for name in _INDICES), rollouts.c.agent, rollouts.c.dispatch)
+    for some in portions(names):
+        here = (rollouts.c.run == run, rollouts.c.rollout.in_(some), rollouts.c.dispatch.is_not(None))
+        for task, rollout, stage, agent, dispatch in connection.execute(select(*columns).where(*here)):
+            found[RolloutOf(task, rollout, stage, agent)] = found[RolloutOf(task, rollout, stage)] = dispatch
+    return found
 
 
 def forget(connection: Connection, run: str, forgotten: Sequence[Id]) -> int:
     """The rows of these dispatches were archived: their rollouts are missing again, and their attempts not counted."""
-    known = 0
-    for dispatch in forgotten:
-        here = (dispatches.c.run == run, dispatches.c.dispatch == dispatch, dispatches.c.state == "failed")
-        if connection.execute(select(dispatches.c.dispatch).where(*here)).first() is not None:
-            settle(connection, dispatch, "missing", {"state": "forgotten", "placed": "nowhere"})
-            known += 1
-    return known
 
+    def change(work: Working) -> int:
+        work.read(forgotten)
+        known = [each for each in work.found.values() if each.values["run"] == run and each.values["state"] == "failed"]
+        for each in known:
+            each.set(state="forgotten", placed="nowhere")
+        return len(known)
 
-def _same(named: RolloutOf) -> tuple[Any, ...]:
-    keys = [rollouts.c[name].is_not_distinct_from(getattr(named, name)) for name in _INDICES]
-    return (*keys,) if named.agent is None else (*keys, rollouts.c.agent == named.agent)
+    return changing(connection, change)

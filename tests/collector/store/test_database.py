@@ -70,9 +70,9 @@ def test_a_database_below_a_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("url", "cure"),
-    [("/tmp/x.sqlite3", "write sqlite:////absolute/path"), ("postgresql://host/x", "use sqlite:///path")],
+    [("/tmp/x.sqlite3", "write sqlite:////absolute/path"), ("mysql://host/x", "use sqlite:///path or postgresql://")],
 )
-def test_a_url_that_is_not_sqlites_is_refused_with_what_to_write(url: str, cure: str) -> None:
+def test_a_url_of_another_kind_is_refused_with_what_to_write(url: str, cure: str) -> None:
     """The URL stands in the text."""
     text = refusal(url)
     assert repr(url) in text
