@@ -11,6 +11,14 @@ from .hearing import Moment, has_ended
 from .schema import benchmarks, counts, dispatches, rollouts, sessions
 from .totals import STATES
 
+CURRENT = and_(
+    rollouts.c.run == dispatches.c.run,
+    rollouts.c.benchmark == dispatches.c.benchmark,
+    rollouts.c.rollout == dispatches.c.rollout,
+    rollouts.c.dispatch == dispatches.c.dispatch,
+)
+"""Whether a dispatch is its rollout's last, whose verdict is the rollout's."""
+
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
@@ -58,13 +66,22 @@ class Benchmark:
         }
 
 
-def current_rollouts(run: str, at: Moment) -> Any:
-    """Each rollout with its state as of now: one that runs for a session that has ended is missing."""
+def current_rollouts(run: str, at: Moment, wanted: str | None = None) -> Any:
+    """Each rollout with its state as of now: one that runs for a session that has ended is missing.
+
+    Where a state is wanted, only rollouts that may be in it, by the index.
+    """
     state = case((and_(rollouts.c.state == "running", has_ended(at)), literal("missing")), else_=rollouts.c.state)
     columns = [column for column in rollouts.c if column.name != "state"]
     running = and_(rollouts.c.state == "running", rollouts.c.dispatch == dispatches.c.dispatch)
     joined = rollouts.outerjoin(dispatches, running).outerjoin(sessions, sessions.c.session == dispatches.c.session)
-    return select(*columns, state.label("state")).select_from(joined).where(rollouts.c.run == run)
+    return select(*columns, state.label("state")).select_from(joined).where(rollouts.c.run == run, *_may_be(wanted))
+
+
+def _may_be(wanted: str | None) -> tuple[Any, ...]:
+    if wanted is None:
+        return ()
+    return (rollouts.c.state.in_(("missing", "running")) if wanted == "missing" else rollouts.c.state == wanted,)
 
 
 def counted_benchmarks(connection: Connection, run: str, at: Moment, server: str | None = None) -> list[Benchmark]:

@@ -3,7 +3,6 @@
 `sqlite:///path` for one machine; `postgresql://…` for any number of collectors that share it.
 """
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from . import damage
+from .bulk import as_json
 from .migrations import NewerSchemaError, bring_up_to_date
 
 CONNECTIONS = 8
@@ -139,7 +139,7 @@ def _sqlite(url: URL, connections: int) -> Engine:
     engine = create_engine(
         url,
         connect_args={"timeout": _WAIT_S},
-        json_serializer=dumps,
+        json_serializer=as_json,
         json_deserializer=orjson.loads,
         **(_pool(connections) if file_of(url) else {}),
     )
@@ -158,7 +158,7 @@ def _postgresql(url: URL, connections: int) -> Engine:
         url.update_query_dict({"options": options}),
         connect_args={"connect_timeout": 10, "application_name": "rollcall"},
         isolation_level="READ COMMITTED",
-        json_serializer=dumps,
+        json_serializer=as_json,
         json_deserializer=orjson.loads,
         pool_pre_ping=True,
         **_pool(connections),
@@ -167,14 +167,6 @@ def _postgresql(url: URL, connections: int) -> Engine:
 
 def _pool(connections: int) -> dict[str, Any]:
     return {"pool_size": connections, "max_overflow": 0, "pool_timeout": _WAIT_S}
-
-
-def dumps(value: Any) -> str:
-    """JSON for a column. What a run's files hold may have integers beyond 64 bits, which only the slow way takes."""
-    try:
-        return orjson.dumps(value).decode()
-    except TypeError:
-        return json.dumps(value)
 
 
 def _make_folder(folder: Path, shown: str) -> None:

@@ -7,12 +7,12 @@ config, until a later session has run without one or a person has accepted it.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, func, not_, or_, select
+from sqlalchemy import Connection, and_, exists, func, not_, or_, select
 
 from ..contract.policy import Policy
-from .counting import Benchmark
+from .counting import CURRENT, Benchmark
 from .hearing import Moment, has_ended
-from .schema import dispatches, notes, rollouts, runs, sessions, tags, topology, watched
+from .schema import RUNNING, dispatches, notes, runs, sessions, tags, topology, watched
 
 STALLED_S = 600.0
 """Seconds after which an open rollout shows as stalled."""
@@ -99,12 +99,12 @@ def servers_watched(connection: Connection, run: str) -> list[dict[str, Any]]:
 
 def stalled(connection: Connection, run: str, at: Moment) -> int:
     """Rollouts that have been open for longer than STALLED_S, for a session that is alive."""
-    open_ones = rollouts.join(dispatches, dispatches.c.dispatch == rollouts.c.dispatch).join(
-        sessions, sessions.c.session == dispatches.c.session
+    own_session = dispatches.join(sessions, sessions.c.session == dispatches.c.session)
+    asked = (
+        select(func.count()).select_from(own_session).where(dispatches.c.run == run, RUNNING, exists().where(CURRENT))
     )
-    asked = select(func.count()).select_from(open_ones)
-    running = (rollouts.c.run == run, rollouts.c.state == "running", not_(has_ended(at)))
-    return int(connection.execute(asked.where(*running, dispatches.c.started_at < at.now - STALLED_S)).scalar_one())
+    long = dispatches.c.started_at < at.now - STALLED_S
+    return int(connection.execute(asked.where(long, not_(has_ended(at)))).scalar_one())
 
 
 def warnings_about(connection: Connection, run: str, benchmarks: Sequence[Benchmark]) -> list[str]:

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Table, insert, inspect, select, text, update
 from sqlalchemy.schema import CreateColumn, CreateIndex
 
 from . import dialect, tagging
+from .bulk import replace_rows
 from .schema import (
     SCHEMA_VERSION,
     benchmarks,
@@ -27,7 +28,7 @@ from .schema import (
     tags,
 )
 from .totals import CALLS, Difference, added_by
-from .working import Dispatch, placed_wrongly, portions, write_rollouts
+from .working import Dispatch, placed_wrongly, portions
 
 Row = Mapping[Any, Any]
 
@@ -78,8 +79,9 @@ def _to_3(connection: Connection) -> None:
     _add(connection, rollouts, ("counted",))
     for table in (counts, benchmarks, notes):
         table.create(connection)
-    for index in dispatches.indexes:
-        if index.name != "dispatches_rollout":
+    connection.execute(text("DROP INDEX rollouts_state"))
+    for index in dispatches.indexes | rollouts.indexes:
+        if index.name not in ("dispatches_rollout", "rollouts_rollout"):
             connection.execute(CreateIndex(index))
     _fold_tags(connection)
     _find_misplaced(connection)
@@ -119,7 +121,7 @@ def _count(connection: Connection) -> None:
     facts = [each for each in dispatches.c if each.name in _FACTS]
     asked = select(*(each.label(f"r_{each.name}") for each in rollouts.c), *facts).select_from(current)
     for some in portions(connection.execute(asked).mappings().all()):
-        write_rollouts(connection, [_counted(row, totals) for row in some])
+        replace_rows(connection, rollouts, [_counted(row, totals) for row in some])
     _place_benchmarks(connection)
     made_calls = select(dispatches.c.run, dispatches.c.benchmark).where(dispatches.c.model_calls > 0).distinct()
     for run, benchmark in connection.execute(made_calls):

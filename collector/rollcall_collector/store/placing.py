@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, and_, select
+from sqlalchemy import Connection, exists, select
 
 from ..contract.exchange import Id
 from ..contract.identity import rollout_id
+from .counting import CURRENT
 from .schema import MISPLACED, dispatches, rollouts
 from .working import Working, changing, portions
 from .writing import Index
@@ -28,31 +29,21 @@ class RolloutOf:
 
 
 _INDICES = ("task_index", "rollout_index", "stage_index")
-_current = and_(
-    rollouts.c.run == dispatches.c.run,
-    rollouts.c.benchmark == dispatches.c.benchmark,
-    rollouts.c.rollout == dispatches.c.rollout,
-    rollouts.c.dispatch == dispatches.c.dispatch,
-)
 
 
 def moves(connection: Connection, run: str) -> dict[str, list[dict[str, Any]]]:
     """The rows of a run that lie in the wrong file: those of failed rollouts, and those that belong to the results."""
-    columns = (dispatches.c.dispatch, dispatches.c.row, dispatches.c.state, *_names())
-    joined = dispatches.join(rollouts, _current)
-    asked = select(*columns).select_from(joined).where(dispatches.c.run == run, MISPLACED)
+    columns = (dispatches.c.dispatch, dispatches.c.benchmark, dispatches.c.row, dispatches.c.state, dispatches.c.begun)
+    asked = select(*columns).where(dispatches.c.run == run, MISPLACED, exists().where(CURRENT))
     found: dict[str, list[dict[str, Any]]] = {"to_failures": [], "to_results": []}
     for row in connection.execute(asked.order_by(dispatches.c.ended_at)):
-        one = {name: getattr(row, name) for name in ("dispatch", *(column.name for column in _names()))}
+        one = {name: row.begun.get(name) for name in ("agent", *_INDICES)}
+        one |= {"dispatch": row.dispatch, "benchmark": row.benchmark}
         if row.state == "failed":
             found["to_failures"].append(one | {"row": row.row})
         else:
             found["to_results"].append(one)
     return found
-
-
-def _names() -> tuple[Any, ...]:
-    return tuple(rollouts.c[name] for name in ("benchmark", "agent", *_INDICES))
 
 
 def note_moved(connection: Connection, run: str, to_failures: Sequence[Id], to_results: Sequence[Id]) -> None:

@@ -102,7 +102,7 @@ class Reader:
         """Rollouts of a run in order of benchmark and index, `limit` of them from number `after` on."""
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
-            current = current_rollouts(name, self._at(now)).subquery()
+            current = current_rollouts(name, self._at(now), state).subquery()
             columns = (dispatches.c.root_cause, dispatches.c.failure_class, dispatches.c.terminal)
             asked = select(current, *columns).outerjoin_from(
                 current, dispatches, dispatches.c.dispatch == current.c.dispatch

@@ -27,12 +27,15 @@ class Text(TypeDecorator[str]):
 
 
 String = Text
+Json = ANY_JSON
 JSON = ANY_JSON(none_as_null=True)
 
 MISPLACED = text("dispatches.misplaced IS TRUE")
 """Dispatches whose row lies in the wrong file."""
 
 FAILED = text("dispatches.state = 'failed'")
+
+RUNNING = text("dispatches.state = 'running'")
 
 SILENT = text("dispatches.state = 'succeeded' AND dispatches.model_calls = 0")
 """Dispatches that ended well without a model call."""
@@ -95,7 +98,7 @@ rollouts = Table(
     Column("dispatch", String),  # the last one, whose verdict is the rollout's
     Column("attempt", BigInteger, nullable=False, default=0),
     Column("counted", JSON, nullable=False),  # what it adds to `counts`: name, or name:detail, to number
-    Index("rollouts_state", "run", "state"),
+    Index("rollouts_listed", "run", "state", "benchmark", "task_index", "rollout_index", "rollout"),
     Index("rollouts_rollout", "run", "rollout"),
 )
 
@@ -131,6 +134,7 @@ dispatches = Table(
     Index("dispatches_rollout", "run", "benchmark", "rollout"),
     Index("dispatches_misplaced", "run", **_where("misplaced IS TRUE")),
     Index("dispatches_failed", "run", "ended_at", **_where("state = 'failed'")),
+    Index("dispatches_running", "run", "started_at", "session", **_where("state = 'running'")),
     Index("dispatches_silent", "run", "benchmark", **_where("state = 'succeeded' AND model_calls = 0")),
 )
 

@@ -1,10 +1,13 @@
 """The tags of dispatches. Exchanges of one call that end badly in one way are one record: count, first and last.
 
+Those of nobody are folded by server, method, path and minute.
+
 An endless loop of 429 costs one record, and judging it gives what judging each exchange would give: a verdict asks
 which call failed first and how its last exchange ended, so the first and the last are all that it needs. A tag that
 ended after the outermost answer began is never folded into one that ended before.
 """
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from itertools import groupby
@@ -33,7 +36,7 @@ def tag_row(tag: Tag, dispatch: Dispatch | None, now: float | None) -> dict[str,
     """The record of a tag; `dispatch` is its owner where that is known."""
     return {
         "claimed": tag.dispatch or "",
-        "call": tag.call,
+        "call": tag.call if tag.dispatch else _minute(tag),
         "fold": _fold(tag, dispatch),
         "dispatch": None if dispatch is None else tag.dispatch,
         "exchange": tag.exchange,
@@ -56,7 +59,18 @@ def _fold(tag: Tag, dispatch: Dispatch | None) -> str:
     ended = None if dispatch is None else dispatch.values["ended"]
     if ended is not None and tag.ended_at > ended["answer_began_at"]:
         flags.append("late")
-    return " ".join([tag.what, str(tag.status or ""), tag.role, tag.marker, *flags, *tag.rules])
+    return _short(" ".join([tag.what, str(tag.status or ""), tag.role, tag.marker, *flags, *tag.rules]))
+
+
+def _minute(tag: Tag) -> str:
+    """What stands for the call of an exchange without an owner, which has no retries that anybody could know: the
+    same request in the same minute."""
+    return _short(f"{tag.server} {tag.method} {tag.path} {tag.ended_at // 60:.0f}")
+
+
+def _short(name: str) -> str:
+    """PostgreSQL's indexes take 2,704 bytes."""
+    return name if len(name) <= 200 else hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
 
 
 def recovery(event: Recovered) -> dict[str, Any]:

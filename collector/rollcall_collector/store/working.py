@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, select
 
 from ..contract.exchange import DispatchBegun
 from . import dialect
+from .bulk import insert_rows, replace_rows, update_rows
 from .schema import dispatches, rollouts
 from .totals import Added, Difference, Key, added_by
 
@@ -87,7 +88,7 @@ class Working:
 
     def begin(self, values: Mapping[str, Any]) -> None:
         """A new dispatch: from now on its rollout's current one."""
-        new = Dispatch({**_BLANK, **values}, is_new=True)
+        new = Dispatch({**BLANK, **values}, is_new=True)
         self.found[values["dispatch"]] = self._begun[new.key] = new
         self.keys.add(new.key)
 
@@ -102,8 +103,7 @@ class Working:
             _place(each)
         self._write_rollouts(touched)
         new = [each.values for each in touched if each.is_new]
-        if new:
-            self.connection.execute(insert(dispatches), new)
+        insert_rows(self.connection, dispatches, new)
         self._update([each for each in touched if not each.is_new])
         for each in touched:
             each.is_new = False
@@ -113,10 +113,10 @@ class Working:
     def _update(self, touched: Iterable[Dispatch]) -> None:
         alike: dict[frozenset[str], list[dict[str, Any]]] = {}
         for each in touched:
-            values = {name: each.values[name] for name in each.changed} | {"b_dispatch": each.values["dispatch"]}
+            values = {name: each.values[name] for name in each.changed} | {"dispatch": each.values["dispatch"]}
             alike.setdefault(frozenset(each.changed), []).append(values)
         for rows in alike.values():
-            self.connection.execute(_CHANGE, rows)  # sets the columns that the rows have
+            update_rows(self.connection, dispatches, "dispatch", rows)
 
     def _write_rollouts(self, touched: Iterable[Dispatch]) -> None:
         current = self._read_rollouts({each.key for each in touched})
@@ -124,7 +124,7 @@ class Working:
             current.setdefault(key, _Rollout(dict(_NOWHERE))).values.update(_current(dispatch))
         changed = [(key, each) for key, each in current.items() if each.values["dispatch"] in self.found]
         rows = [self._rollout(key, each) for key, each in changed]
-        write_rollouts(self.connection, [row for row in rows if row is not None])
+        replace_rows(self.connection, rollouts, [row for row in rows if row is not None])
 
     def _rollout(self, key: Key, rollout: _Rollout) -> dict[str, Any] | None:
         """The row of a rollout whose current dispatch is at hand; None where it stays as it is."""
@@ -157,15 +157,6 @@ _NOWHERE: dict[str, Any] = dict.fromkeys(_ROLLOUT_COLUMNS) | {"counted": {}}
 """A rollout that was not known."""
 
 
-def write_rollouts(connection: Connection, rows: list[dict[str, Any]]) -> None:
-    """Insert these rollouts, or put them in the place of those that are there."""
-    if rows:
-        into = dialect.insert(connection, rollouts)
-        changes = {name: into.excluded[name] for name in _ROLLOUT_COLUMNS}
-        keys = ["run", "benchmark", "rollout"]
-        connection.execute(into.on_conflict_do_update(index_elements=keys, set_=changes), rows)
-
-
 def _current(dispatch: Dispatch) -> dict[str, Any]:
     """What a rollout has of the dispatch that has just begun."""
     begun = dispatch.values["begun"]
@@ -193,9 +184,7 @@ def placed_wrongly(values: Mapping[Any, Any]) -> bool:
     return values["state"] == "succeeded" and values["placed"] == "failures" and values["healed_by"] is None
 
 
-_CHANGE = update(dispatches).where(dispatches.c.dispatch == bindparam("b_dispatch"))
-
-_BLANK: dict[str, Any] = {
+BLANK: dict[str, Any] = {
     **{column.name: None for column in dispatches.c},
     **dict.fromkeys(("masked", "unscored", "empty_output", "not_inspected"), False),
     **dict.fromkeys(("terminal", "tools_alone", "misplaced"), False),

@@ -1,7 +1,7 @@
 """The jobs of dispatchers and people: sessions, expected rollouts, what is accepted. Each takes a connection inside a
 transaction."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -68,6 +68,11 @@ def put_session(connection: Connection, session: Session, now: float) -> None:
     known = found is not None and found.attached
     if found is not None and found.run != session.run:
         raise SessionConflictError(f"session {session.session} belongs to run {found.run}, not to {session.run}")
+    pruned = select(runs.c.pruned_at).where(runs.c.run == session.run)
+    if connection.execute(pruned).scalar() is not None:
+        raise SessionConflictError(
+            f"run {session.run} is being removed (rollcall prune); start afresh, or wait for that"
+        )
     changes = {"output": session.output} | ({} if known else {"asked_at": None})
     run = insert(connection, runs).values(run=session.run, output=session.output, created_at=now)
     connection.execute(run.on_conflict_do_update(index_elements=["run"], set_=changes))
@@ -100,7 +105,7 @@ def put_expected(
     for some in portions(expected):
         rows = [_expected_row(run, item) for item in some]
         connection.execute(insert(connection, rollouts).on_conflict_do_nothing(), rows)
-        _know(connection, rows)
+        know_benchmarks(connection, rows)
         number += len(rows)
     added = Difference()
     for benchmark, after in _numbers(connection, run).items():
@@ -121,13 +126,11 @@ def _numbers(connection: Connection, run: str) -> dict[str, int]:
     return {row.benchmark: row.number for row in connection.execute(asked.group_by(rollouts.c.benchmark))}
 
 
-def _know(connection: Connection, rows: Iterable[dict[str, Any]]) -> None:
-    names = {(row["benchmark"], row["agent"] or "", row["environment_server"] or "") for row in rows}
-    run = next(iter(rows))["run"]
-    known = [
-        {"run": run, "benchmark": name, "agent": agent, "environment_server": environment, "server": ""}
-        for name, agent, environment in sorted(names)
-    ]
+def know_benchmarks(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+    """The benchmarks of these rollouts, and where they are sent as far as that is known."""
+    columns = [each.name for each in benchmarks.c]
+    named = sorted({tuple(row.get(name) or "" for name in columns) for row in rows})
+    known = [dict(zip(columns, each, strict=True)) for each in named]
     connection.execute(insert(connection, benchmarks).on_conflict_do_nothing(), known)
 
 
