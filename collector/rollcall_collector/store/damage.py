@@ -19,7 +19,7 @@ from .schema import metadata, notes
 
 log = logging.getLogger(__name__)
 
-_SIGNS = ("malformed", "file is not a database", "file is encrypted")
+_SIGNS = ("malformed", "file is not a database", "unsupported file format")
 _HEADER = b"SQLite format 3\0"
 
 

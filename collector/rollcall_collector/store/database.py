@@ -84,6 +84,8 @@ def _opened(shown: str, make: Callable[[], Engine], path: Path | None = None) ->
     try:
         engine = make()
     except ModuleNotFoundError as error:
+        if error.name != "psycopg":
+            raise
         raise DatabaseError(f"database {shown!r}: {error}; pip install 'gym-rollcall[postgresql]'") from error
     try:
         return _ready(engine)
