@@ -43,7 +43,7 @@ free. The variables of both count, but for where to listen, and these flags:
 {flags}.
 
 Where `ROLLCALL_PROXY` names a proxy that runs already, that one is used, with the settings it was started with. A flag
-of `rollcall run` beside it is wrong use.
+of `rollcall run` beside it, but for `--retry` and `--retry-pause`, is wrong use.
 """
 
 ATTACH = """

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, TypeVar, cast
@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from .contract.exchange import Event, Id, Text
 from .contract.policy import Policy, policy_from
+from .mounted import Folder, Mounted
 from .serving import Problem, bind, json_response, problems, read_json, url_of
 from .settings import CollectorSettings, split_address
 from .status_text import status_text
@@ -37,6 +38,7 @@ from .store.writing import (
     put_expected,
     put_session,
 )
+from .tasks import background
 
 Result = TypeVar("Result")
 
@@ -124,8 +126,17 @@ _SESSION = TypeAdapter(Session)
 class Collector:
     """The routes; each reads its request, asks the store, and shapes the answer."""
 
-    def __init__(self, writer: Writer, reader: Reader, policy: Policy, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        reader: Reader,
+        policy: Policy,
+        clock: Callable[[], float],
+        *,
+        mounted: Mounted | None = None,
+    ) -> None:
         self._writer, self._reader, self._policy, self._now = writer, reader, policy, clock
+        self._mounted = mounted
 
     def app(self) -> web.Application:
         """The aiohttp application."""
@@ -158,7 +169,7 @@ class Collector:
         """The latest run: JSON when asked for, else text for people."""
         wants_json = "application/json" in request.headers.get("Accept", "")
         try:
-            status = await self._read(self._reader.status, "latest", self._now())
+            status = self._with_trouble(await self._read(self._reader.status, "latest", self._now()))
         except Problem:
             empty = "No run has been seen yet. Start one with: rollcall run -- gym eval run …\n"
             return json_response({"runs": []}) if wants_json else web.Response(text=empty)
@@ -236,7 +247,7 @@ class Collector:
 
     async def status(self, request: web.Request) -> web.Response:
         """The status of a run, as text where that is asked for."""
-        status = await self._read(self._reader.status, request.match_info["run"], self._now())
+        status = self._with_trouble(await self._read(self._reader.status, request.match_info["run"], self._now()))
         if "text/plain" in request.headers.get("Accept", ""):
             return web.Response(text=status_text(status))
         return json_response(status)
@@ -296,6 +307,12 @@ class Collector:
         """Failure rows have been archived."""
         body, run = await _parsed(_FORGOTTEN, request), await self._known(request)
         return json_response({"forgotten": await self._write(partial(forget, run=run, forgotten=body.dispatches))})
+
+    def _with_trouble(self, status: dict[str, Any]) -> dict[str, Any]:
+        """The status, with why the run's rows could not be moved."""
+        trouble = self._mounted.troubles.get(status["run"]) if self._mounted else None
+        text = f"rows may lie in the wrong file, they could not be moved: {trouble}"
+        return status | {"warnings": [*status["warnings"], text]} if trouble else status
 
     async def _known(self, request: web.Request) -> str:
         """The id of the run that the path names."""
@@ -406,12 +423,18 @@ async def serving(settings: CollectorSettings) -> AsyncIterator[str]:
         raise
     clock = steady_clock(engine)
     writer = Writer(engine, settings.queue_limit, settings.queue_bytes)
-    collector = Collector(writer, Reader(engine, settings.policy, clock()), settings.policy, clock)
+    reader = Reader(engine, settings.policy, clock())
+    mounted = None
+    if settings.results is not None:
+        folder = Folder(settings.results, settings.results_seen_as)
+        mounted = Mounted(folder, engine, reader, writer.submit, clock)
+    collector = Collector(writer, reader, settings.policy, clock, mounted=mounted)
     runner = web.AppRunner(collector.app(), access_log=None, shutdown_timeout=5)
     await runner.setup()
     try:
         await web.SockSite(runner, bound).start()
-        yield url_of(bound)
+        async with background(mounted.watch(), "divert rows") if mounted else nullcontext():
+            yield url_of(bound)
     finally:
         await runner.cleanup()
         await asyncio.to_thread(writer.close)

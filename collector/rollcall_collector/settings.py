@@ -65,6 +65,18 @@ def read_rules(path: Path) -> Rules:
         raise ValueError(str(error)) from error
 
 
+def _folder(value: Path | None) -> Path | None:
+    if value is not None and not value.is_dir():
+        raise ValueError("not a folder; mount the folder that holds the runs' results, or leave the setting out")
+    return None if value is None else value.absolute()
+
+
+def _absolute(value: str | None) -> str | None:
+    if value is not None and not value.startswith("/"):
+        raise ValueError("not an absolute path; write it as the dispatchers' machines have it")
+    return value
+
+
 class PolicySettings(BaseSettings):
     """The rules that bend what a failure is, and what they leave of a benchmark's metrics."""
 
@@ -127,3 +139,9 @@ class CollectorSettings(PolicySettings):
     )
     queue_limit: int = Field(4096, ge=1, description="batches that may wait before senders get 503")
     queue_bytes: int = Field(CAPACITY_BYTES, ge=1, description="bytes of requests in hand before senders get 503")
+    results: Annotated[Path | None, AfterValidator(_folder)] = Field(
+        None, description="folder of the runs' results, mounted here: rows are moved to where they belong by themselves"
+    )
+    results_seen_as: Annotated[str | None, AfterValidator(_absolute)] = Field(
+        None, description="the path under which dispatchers see that folder, where it is another one"
+    )

@@ -1,5 +1,6 @@
-"""The status of a run as text that fits 80 columns, but for the path of its output."""
+"""The status of a run as text that fits 80 columns, but for what is copied: the path of its output and commands."""
 
+import shlex
 import textwrap
 from collections.abc import Mapping
 from typing import Any
@@ -8,6 +9,7 @@ _COLUMNS = ("expected", "succeeded", "failed", "omitted", "running", "missing")
 _WIDTH = 80
 _NAME_WIDTH = 20
 _COLUMN_WIDTH = 10
+_CURE = "rollcall divert --reapply"
 
 
 def status_text(status: Mapping[str, Any]) -> str:
@@ -16,15 +18,35 @@ def status_text(status: Mapping[str, Any]) -> str:
         *fitted(f"run {status['run']} ({status['state']}, sessions: {status['sessions']})"),
         f"output {status['output'] or 'unknown'}",
         "",
+        *leading(status),
         *benchmark_table(status["benchmarks"]),
     ]
     if status.get("stalled"):
         lines += ["", f"{status['stalled']} rollouts are stalled: open for more than 10 minutes"]
     if status["unattributed"]:
         lines += ["", f"{status['unattributed']} failed calls have no owner (unattributed)"]
-    warnings = status.get("warnings") or ()
-    lines += ["", *(f"warning: {warning}" for warning in warnings)] if warnings else []
+    if said := warnings(status):
+        lines += ["", *said]
     return "\n".join(lines) + "\n"
+
+
+def leading(status: Mapping[str, Any]) -> list[str]:
+    """What comes before the counts: failures that a change of policy takes back, and the command that does it."""
+    lines = []
+    for text in _warnings(status, curable=True):
+        said, _, arguments = text.partition(_CURE)
+        output = shlex.quote(str(status["output"] or "RESULTS"))
+        lines += [*fitted(said.rstrip()), f"  {_CURE}{printable(arguments).replace('RESULTS', output)}", ""]
+    return lines
+
+
+def warnings(status: Mapping[str, Any], indent: str = "") -> list[str]:
+    """All other warnings, as lines."""
+    return [line for text in _warnings(status, curable=False) for line in fitted(f"warning: {text}", indent)]
+
+
+def _warnings(status: Mapping[str, Any], *, curable: bool) -> list[str]:
+    return [text for text in status.get("warnings") or () if (_CURE in text) is curable]
 
 
 def benchmark_table(benchmarks: list[Mapping[str, Any]]) -> list[str]:

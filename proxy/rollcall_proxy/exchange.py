@@ -76,7 +76,7 @@ class Exchange:
             return None
         return f"{COOKIE}={self.owner.token()}; Path=/"
 
-    def tag(self, call: str, bad: "Bad") -> Tag:
+    def tag(self, call: str, bad: "Bad", ended_at: float) -> Tag:
         """The record of how it ended."""
         body = beginning(bytes(bad.body), bad.coding)
         return Tag(
@@ -89,7 +89,7 @@ class Exchange:
             path=_storable(self.route[:1000]),
             what=bad.what,
             started_at=self.started_at,
-            ended_at=now(),
+            ended_at=ended_at,
             depth=self.depth,
             owner_by=self.owner.by if self.owner else "none" if self.dispatch is None else "run",
             carrier=self.owner.carrier if self.owner else "",

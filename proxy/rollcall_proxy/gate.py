@@ -90,6 +90,18 @@ def withheld_at(benchmarks: list[dict[str, Any]]) -> Withheld | None:
     return Withheld(withheld_metrics(_counts(withheld), "; ".join(str(each["reason"]) for each in withheld)))
 
 
+def of_shards(gate: dict[str, Any] | None, server: str) -> Withheld | Released:
+    """What the runs whose files are aggregated say together of a server's benchmarks; None where none had a gate."""
+    if gate is None:
+        return Released()
+    named = ("benchmark", "agent", "environment_server")
+    here = [each for each in gate.get("benchmarks", ()) if server in (each.get(name) for name in named)]
+    if not here:
+        reasons = gate.get("unknown") or ["none of the runs speaks of this server"]
+        return Withheld(withheld_metrics(Counts(), "; ".join(map(str, reasons))))
+    return withheld_at(here) or released_at({"benchmarks": here})
+
+
 def released_at(answer: dict[str, Any]) -> Released:
     """What is changed of metrics that the gate has released."""
     partly = [each for each in answer["benchmarks"] if each.get("coverage_metrics")]

@@ -7,22 +7,19 @@ inspected, and one line in the log says so.
 
 import codecs
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import aiohttp
 from aiohttp import hdrs
 from rollcall_collector.contract.inspection import Finding, Inspector, inspector_for, shape_of
 from rollcall_collector.contract.policy import Policy, ended_well
-from rollcall_collector.contract.rules import Rule, Rules
 
 from .encoding import Decoder, UnreadableError, beginning
 from .exchange import Bad, Exchange
+from .users_rules import KEPT, Asked, asked_of
 
 log = logging.getLogger(__name__)
-
-KEPT = 64 * 1024
-"""Bytes of a body that are kept for its excerpt and for the user's rules."""
 
 STREAM = "text/event-stream"
 
@@ -45,43 +42,6 @@ class Reading(Protocol):
         """The answer has ended cleanly; how the exchange has ended, where it did not end well."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The user's rules that may speak of an answer, by everything but its body."""
-
-    rules: Rules
-    candidates: tuple[Rule, ...]
-
-    @property
-    def need_body(self) -> bool:
-        """Whether one of them asks for something in the body."""
-        return any(rule.needs_body for rule in self.candidates)
-
-    def in_body(self, body: bytes) -> tuple[str, ...]:
-        """The names of those that ask for something in the body, and find it."""
-        return tuple(rule.name for rule in self.candidates if rule.needs_body and rule.matches_body(body))
-
-    def failing(self, body: bytes, of_failure: bool = False) -> Rule | None:
-        """The rule by which an answer is a failure in which nothing else found one.
-
-        A terminal rule must speak of the answer: one that names no more than a place says what its failures are. In
-        what is a failure already (`of_failure`), only a terminal rule has something to say.
-        """
-        holding = [rule for rule in self.candidates if rule.is_for(what=None, kind=None) and rule.matches_body(body)]
-        decided = next((rule for rule in holding if rule.effect != "terminal"), None)
-        if decided is not None and not of_failure:
-            return decided if decided.effect == "failure" else None
-        terminal = (rule for rule in holding if rule.effect == "terminal")
-        return next((rule for rule in terminal if of_failure or rule.needs_body or rule.status), None)
-
-
-def asked_of(exchange: Exchange, status: int, policy: Policy) -> Asked:
-    """The user's rules for an answer."""
-    upstream = exchange.upstream
-    found = policy.rules.about(server=upstream.name, server_kind=upstream.kind, path=exchange.route, status=status)
-    return Asked(policy.rules, found)
-
-
 def reading_of(exchange: Exchange, answer: aiohttp.ClientResponse, policy: Policy, limit: int) -> Reading:
     """How an answer is read; `limit` are the bytes of its body that are held for that."""
     asked, kind = asked_of(exchange, answer.status, policy), media_type_of(answer)
@@ -100,8 +60,9 @@ def reading_of(exchange: Exchange, answer: aiohttp.ClientResponse, policy: Polic
         )
     if answer.status >= 300 or (inspector is None and not asked.candidates):
         return Unread()
-    at_once = exchange.role in ("model", "judge", "agent", "provider") and hdrs.CONTENT_LENGTH not in answer.headers
-    return GoodStatus(about, inspector, kind if at_once else None)
+    in_one_go = hdrs.CONTENT_LENGTH in answer.headers
+    generates = exchange.role in ("model", "judge", "agent", "provider")
+    return GoodStatus(about, inspector, in_one_go, kind if generates and not in_one_go else None)
 
 
 def media_type_of(answer: aiohttp.ClientResponse) -> str:
@@ -160,15 +121,18 @@ class FailedStatus:
 class GoodStatus:
     """An answer that only its body, or a rule of the user's, can call a failure.
 
-    What comes as an event stream is never held. `media_type` is None for an answer that comes in one go anyway.
+    An event stream is not held, unless its length is known: then it comes in one go anyway. `media_type` is None
+    where the media type tells what is an event stream; a model's answer is known by its first bytes.
     """
 
-    def __init__(self, about: About, inspector: Inspector | None, media_type: str | None) -> None:
+    def __init__(
+        self, about: About, inspector: Inspector | None, in_one_go: bool, media_type: str | None = None
+    ) -> None:
         self._about, self._inspector, self._media_type = about, inspector, media_type
         self._decoder: Decoder | None = None
         self._body = bytearray()
         self._over = self._broken = False
-        self.holds = media_type is None or not about.stream
+        self.holds = in_one_go or not about.stream
         try:
             self._decoder = Decoder(about.coding)
         except UnreadableError as error:
@@ -213,7 +177,15 @@ class GoodStatus:
             if found is not None:
                 self._over = True
                 return self._found(found)
+            if self._has_enough():
+                self._decoder = None
+                break
         return None
+
+    def _has_enough(self) -> bool:
+        """Whether more of the body would say nothing more."""
+        kept = not self._about.asked.need_body or len(self._body) >= KEPT
+        return kept and (self._inspector is None or not self._inspector.inspected)
 
     def _see_shape(self, plain: bytes, media_type: str) -> None:
         """Servers send streams under other types, and JSON under that of streams: the first bytes tell."""
@@ -223,14 +195,11 @@ class GoodStatus:
             self.holds = shape == "json"
 
     def _whole(self) -> Finding | None:
-        found = self._inspector.end() if self._inspector else None
-        if (
-            found is None
-            and self._inspector
-            and self._inspector.inspected
-            and self._decoder
-            and not self._decoder.whole
-        ):
+        if self._inspector is None:
+            return None
+        cut = self._decoder is not None and not self._decoder.whole
+        found = self._inspector.end()
+        if found is None and cut and self._inspector.inspected:
             return Finding("peer_drop", "the answer ends in the middle of its content coding")
         return found
 
@@ -239,7 +208,8 @@ class GoodStatus:
         rules = about.asked.in_body(body)
         if found is not None:
             text = found.excerpt.encode("utf-8", "replace")
-            return Bad(found.what, found.message, about.status, text, "", found.marker, about.stream, rules=rules)
+            bad = Bad(found.what, found.message, about.status, text)
+            return replace(bad, marker=found.marker, stream=about.stream, rules=rules)
         rule = about.asked.failing(body)
         if rule is None:
             return None

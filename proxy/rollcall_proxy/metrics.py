@@ -10,7 +10,7 @@ from .encoding import decoded
 from .exchange import Bad, Exchange, bad_from
 from .fields import request_fields
 from .forwarding import Forwarder, pieces
-from .gate import Gate, Released, Withheld
+from .gate import Gate, Released, Withheld, of_shards
 from .owners import session_of
 from .recording import Records
 from .sessions import Sessions, UnknownSessionError
@@ -29,7 +29,9 @@ class Metrics:
             session = await self._sessions.of(session_of(exchange.head), exchange.upstream.session)
         except UnknownSessionError as error:
             return await withheld_answer(request, Withheld(withheld_metrics(Counts(), str(error))))
-        asked = await self._gate.ask(session.run, exchange.upstream.name)
+        of_others, shards = self._sessions.shards_of(session.session)
+        server = exchange.upstream.name
+        asked = of_shards(shards, server) if of_others else await self._gate.ask(session.run, server)
         if isinstance(asked, Withheld):
             return await withheld_answer(request, asked)
         if asked.coverage is None:

@@ -14,8 +14,8 @@ from rollcall_collector.contract.verdict import State, Verdict
 
 from .encoding import as_far_as_read, beginning
 from .exchange import Bad, Exchange
-from .inspecting import KEPT, Asked, asked_of
 from .upstream import UpstreamError
+from .users_rules import KEPT, Asked, asked_of
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class Judged:
 
 
 def read_outcome(
-    exchange: Exchange, answer: aiohttp.ClientResponse, body: bytes, began_at: float, policy: Policy, limit: int
+    exchange: Exchange, answer: aiohttp.ClientResponse, body: bytes, *, began_at: float, policy: Policy, limit: int
 ) -> Outcome:
     """What a server's whole answer to an outermost `/run` says; `limit` are the bytes that are read.
 

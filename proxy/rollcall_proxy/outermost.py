@@ -106,19 +106,20 @@ class OutermostRun:
         finally:
             if answer is not None:
                 answer.close()
-        return read_outcome(exchange, answer, received, began_at, self._records.in_force.policy, self._limit)
+        policy = self._records.in_force.policy
+        return read_outcome(exchange, answer, received, began_at=began_at, policy=policy, limit=self._limit)
 
     async def _tag(self, exchange: Exchange, outcome: Outcome) -> None:
         """Tag the dispatch's own exchange where it did not end well."""
         if outcome.bad is not None:
             exchange.tagged = True
-            fields = outcome.answer.headers if outcome.answer is not None else None
+            ended_at, fields = now(), outcome.answer.headers if outcome.answer is not None else None
             await self._records.blame(exchange, outcome.bad, fields)
-            tag = exchange.tag(exchange.id, outcome.bad)
-            # No call ends after the answer began and still counts, but for the `/run` itself.
-            outcome.tag = tag if tag.role == "run" else replace(tag, ended_at=outcome.answer_began_at)
+            # No call that ends after the answer began counts, but for the `/run` itself.
+            in_time = ended_at if exchange.role == "run" else outcome.answer_began_at
+            outcome.tag = exchange.tag(exchange.id, outcome.bad, in_time)
             self._ledger.add(outcome.tag)
-        self._records.note_verified(exchange)
+        self._records.note_verified(exchange, failed=outcome.ending.word != "result")
 
     def _judged(self, exchange: Exchange, outcome: Outcome) -> Judged:
         """The end of the dispatch, and this proxy's own verdict on it."""

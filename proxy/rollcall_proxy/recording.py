@@ -29,10 +29,11 @@ class Records:
         """Tag an exchange once, and have the tag stored; `fields` are those of its answer, None where it had none."""
         if exchange.tagged:
             return
-        exchange.tagged = True
+        ended_at = now()
         await self.blame(exchange, bad, fields)
-        call = self._ledger.call_of(exchange.dispatch, exchange.key(), exchange.started_at, now())
-        tag = exchange.tag(call, bad)
+        exchange.tagged = True
+        call = self._ledger.call_of(exchange.dispatch, exchange.key(), exchange.started_at, ended_at)
+        tag = exchange.tag(call, bad, ended_at)
         self._ledger.add(tag)
         self.note_verified(exchange)
         try:
@@ -64,16 +65,16 @@ class Records:
         """The caller went away first: recorded, never a failure by itself."""
         if exchange.dispatch is None or exchange.tagged:
             return
-        tag: Tag = exchange.tag(exchange.id, Bad("cancelled", "the caller closed the connection"))
+        tag: Tag = exchange.tag(exchange.id, Bad("cancelled", "the caller closed the connection"), now())
         self._ledger.add(tag)
         self._sender.put(tag)
 
-    def note_verified(self, exchange: Exchange) -> None:
+    def note_verified(self, exchange: Exchange, failed: bool = False) -> None:
         """Keep what a `/verify` was asked to judge, where it or a judge below it failed: judging can be repeated."""
         dispatch = exchange.dispatch
         if exchange.role != "verify" or dispatch is None or exchange.sent is None:
             return
-        if not exchange.tagged and not self._ledger.judge_failed(dispatch):
+        if not (failed or exchange.tagged or self._ledger.judge_failed(dispatch)):
             return
         response = response_in(bytes(exchange.sent.body), exchange.head.fields.get("content-encoding", ""))
         if response is not None:

@@ -71,7 +71,8 @@ class MainPort:
         app.router.add_get("/server_instances", self.head_instances)
         app.router.add_put("/v1/sessions/{session}", self.put_session)
         app.router.add_post("/v1/sessions/{session}/heartbeat", self.heartbeat)
-        app.router.add_get("/v1/runs/{run}/gate", self.run_gate)
+        app.router.add_get("/v1/runs/{run}/gate", self.once_all_is_told)
+        app.router.add_post("/v1/runs/{run}/healed", self.once_all_is_told)
         app.router.add_route("*", "/v1/sessions/{rest:.*}", self.relay)
         app.router.add_route("*", "/v1/runs{rest:.*}", self.relay)
         return app
@@ -116,8 +117,11 @@ class MainPort:
         answer = await self.relay(request)
         if answer.status != 200 or not isinstance(answer.body, bytes):
             return answer
-        value = orjson.loads(answer.body)
+        value, asked = orjson.loads(answer.body), orjson.loads(await request.read())
         self._sessions.learn(value["session"], value["run"])
+        if asked.get("mode") == "aggregate":
+            gate = asked.get("gate")
+            self._sessions.learn_shards(value["session"], gate if isinstance(gate, dict) else None)
         return json_response(value | {"mode": self._settings.mode})
 
     async def heartbeat(self, request: web.Request) -> web.Response:
@@ -130,8 +134,8 @@ class MainPort:
             self._sessions.ended(session)
         return await self.relay(request)
 
-    async def run_gate(self, request: web.Request) -> web.Response:
-        """The collector's gate, once all that this proxy knows has reached it."""
+    async def once_all_is_told(self, request: web.Request) -> web.Response:
+        """What the collector answers once all that this proxy knows has reached it."""
         if doubt := await self._gate.undelivered():
             raise Problem(503, "unknown is not complete", doubt)
         return await self.relay(request)

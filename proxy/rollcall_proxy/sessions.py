@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import aiohttp
@@ -45,15 +46,24 @@ class Sessions:
 
     def __init__(self, client: aiohttp.ClientSession, collector: str, folder: Path) -> None:
         self._client, self._collector, self._path = client, collector, folder / "sessions.json"
-        self._known = {session: SessionOfRun(session, run) for session, run in _kept(self._path).items()}
+        self._known: dict[str, SessionOfRun] = {}
         self._on: set[str] = set()
         self._used: dict[str, float] = {}
         self._static: SessionOfRun | None = None
+        self._shards: dict[str, dict[str, Any] | None] = {}
+
+    def learn_shards(self, session: str, gate: dict[str, Any] | None) -> None:
+        """A session only aggregates what other runs wrote; `gate` is what those say together, None where none did."""
+        self._shards[session] = gate
+
+    def shards_of(self, session: str) -> tuple[bool, dict[str, Any] | None]:
+        """Whether a session only aggregates, and the gate of the runs whose files it does that over."""
+        return session in self._shards, self._shards.get(session)
 
     def learn(self, session: str, run: str) -> None:
         """A session has been registered; a later process of this proxy will know it while the collector is away."""
         self._on.add(session)
-        if self._known.get(session) == SessionOfRun(session, run):
+        if session in self._known:
             return
         self._known[session] = SessionOfRun(session, run)
         known = _kept(self._path) | {session: run}
@@ -62,6 +72,7 @@ class Sessions:
     def ended(self, session: str) -> None:
         """A session has said that it ended."""
         self._on.discard(session)
+        self._shards.pop(session, None)
 
     def runs_on(self) -> Iterable[str]:
         """The runs whose sessions have not ended; without the attach, those that dispatched a while ago at most."""
@@ -80,7 +91,7 @@ class Sessions:
             self._used[found.run] = now()
             return found
         if session not in self._known:
-            self.learn(session, await self._looked_up(session))
+            self.learn(session, _kept(self._path).get(session) or await self._looked_up(session))
         return self._known[session]
 
     def _of_static_setup(self) -> SessionOfRun:

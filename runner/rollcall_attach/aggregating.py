@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from . import control, dispatcher, files, metrics, owner, patching, runfile, session
+from .collection import Collection, counted_as_zero, new_run
 
-ACTIVE: ContextVar[session.Collection | None] = ContextVar("rollcall_aggregation", default=None)
+ACTIVE: ContextVar[Collection | None] = ContextVar("rollcall_aggregation", default=None)
 
 BESIDE_RESULTS = ("_failures", "_materialized_inputs")
 STATES = ("expected", "succeeded", "failed", "omitted", "running", "missing")
@@ -63,10 +64,10 @@ def _aggregating(original: Callable[..., Any], module: Any) -> Callable[..., Any
     return run_from_config
 
 
-def begin(config: Any, paths: list[Path]) -> session.Collection:
+def begin(config: Any, paths: list[Path]) -> Collection:
     """A session of its own, which says what the shards' runs say together."""
-    output, counted = Path(config.output_jsonl_fpath).absolute(), session.counted_as_zero(config)
-    aggregation = session.Collection(output, output, aggregates=True, mode="aggregate", run=session.new_run())
+    output, counted = Path(config.output_jsonl_fpath).absolute(), counted_as_zero(config)
+    aggregation = Collection(output, output, aggregates=True, mode="aggregate", run=new_run())
     shards = [path for path in paths if not is_beside_results(path)]
     if any(_has_run(path) for path in shards):
         aggregation.gate = together({str(path): gate_of(path) for path in shards})
@@ -129,6 +130,20 @@ def _summed(entries: list[tuple[str, Gate]], unknown: list[str]) -> Gate:
         "metrics": "withheld" if reason else "released",
         "reason": reason,
         "withheld_metrics": _withheld(counts, reason),
+        "coverage_metrics": None if reason else _coverage([benchmark for _, benchmark in entries], counts),
+    }
+
+
+def _coverage(benchmarks: list[Gate], counts: dict[str, int]) -> dict[str, Any] | None:
+    """What is added to metrics that are released although not all has succeeded, in the form of one run's."""
+    parts = [part for each in benchmarks if (part := each.get("coverage_metrics"))]
+    if not parts:
+        return None
+    return {
+        metrics.MARKER: 0,
+        **{f"rollcall/{name}": count for name, count in counts.items()},
+        "rollcall/counted_as_zero": sum(part.get("rollcall/counted_as_zero") or 0 for part in parts),
+        "rollcall/coverage": counts["succeeded"] / counts["expected"],
     }
 
 
@@ -140,7 +155,7 @@ def _withheld(counts: dict[str, int], reason: str) -> dict[str, Any]:
     }
 
 
-def settle(aggregation: session.Collection) -> None:
+def settle(aggregation: Collection) -> None:
     """Bring the metrics in line with what the shards say; numbers that are due and not there are a failure."""
     gate = with_unknown(aggregation.gate, aggregation.output) if aggregation.gate else {"benchmarks": []}
     dispatcher.settle(aggregation, gate)

@@ -10,10 +10,11 @@ from contextvars import ContextVar
 from typing import Any
 
 from . import control, metrics, moves, owner, patching, session
+from .collection import Collection
 
-ACTIVE: ContextVar[session.Collection | None] = ContextVar("rollcall_collection", default=None)
+ACTIVE: ContextVar[Collection | None] = ContextVar("rollcall_collection", default=None)
 
-ENDED: list[session.Collection] = []
+ENDED: list[Collection] = []
 """What ran in this process, for the exit status."""
 
 UNCOUNTED: list[str] = []
@@ -54,7 +55,7 @@ def _collecting(original: Callable[..., Any]) -> Callable[..., Any]:
     return run_from_config
 
 
-def finish(collection: session.Collection) -> None:
+def finish(collection: Collection) -> None:
     """Gym has ended, however it did, and writes no more: move what is in the wrong file, and keep the outcome."""
     try:
         if not collection.abandoned:
@@ -67,7 +68,7 @@ def finish(collection: session.Collection) -> None:
         session.give_up(collection)
 
 
-def settle(collection: session.Collection, gate: dict[str, Any]) -> None:
+def settle(collection: Collection, gate: dict[str, Any]) -> None:
     """No numbers of a withheld benchmark in the metrics file."""
     try:
         metrics.settle(collection.output, gate.get("benchmarks", []))
@@ -76,7 +77,7 @@ def settle(collection: session.Collection, gate: dict[str, Any]) -> None:
         control.say(collection.failure)
 
 
-def _move(collection: session.Collection) -> moves.Moves:
+def _move(collection: Collection) -> moves.Moves:
     if collection.policy != "enforce":
         return moves.Moves()
     try:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import control, dispatcher, files, patching
-from .session import Collection
+from .collection import Collection
 
 COMPLETE, INCOMPLETE, ROLLCALL_FAILED, NOTHING = 0, 3, 4, 5
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from . import control, dispatcher, files, locking, owner, patching, results, session
+from .collection import Collection, new_run
 
 Named = tuple[Any, Any, Any]
 """Task, rollout and stage index."""
@@ -55,11 +56,11 @@ def _reverifying(original: Callable[..., Any]) -> Callable[..., Any]:
     return run_from_config
 
 
-def begin(config: Any) -> tuple[session.Collection, Healing | None]:
+def begin(config: Any) -> tuple[Collection, Healing | None]:
     """Open a session for a RolloutReverificationConfig; it leaves no file of its own."""
     output, inputs = Path(config.output_jsonl_fpath).absolute(), Path(config.materialized_inputs_jsonl_fpath)
     run = _run_of(getattr(config, "rollouts_jsonl_fpath", None))  # 0.7 verifies what is no run's too
-    reverification = session.Collection(output, inputs.absolute(), False, mode="reverify", run=session.new_run())
+    reverification = Collection(output, inputs.absolute(), False, mode="reverify", run=new_run())
     if run is not None:
         reverification.says = {"reverifies": run}
     if files.beside(output, "_rollcall.json").exists():  # --append
@@ -91,7 +92,7 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
     return _run_verification_payloads
 
 
-def report(reverification: session.Collection, healing: Healing) -> None:
+def report(reverification: Collection, healing: Healing) -> None:
     """Tell the run which rollouts have a result now."""
     healed = [healing.sent[named] for named in _written(reverification.output) if named in healing.sent]
     body = {"session": reverification.session, "rollouts": healed, "output": str(reverification.output)}

@@ -1,55 +1,20 @@
 """One collection of this process: begun before Gym does anything, kept alive by heartbeats, ended however Gym ends.
 
 Beginning and registering stop the process when Rollcall cannot do its work, since a run that nobody counts must not
-start. After that nothing here stops a run, but for a proxy that has been away for GRACE seconds: Gym's clients would
-wait for its listeners for ever.
+start. After that nothing here stops a run.
 """
 
 import os
-import signal
 import socket
 import sys
-import threading
-import time
-import uuid
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import control, expected, files, listeners, locking, preparing, runfile
+from . import control, expected, files, heartbeat, listeners, locking, preparing, runfile
+from .collection import Collection, counted_as_zero, new_run
 
-GRACE = float(os.environ.get("ROLLCALL_PROXY_GRACE") or 120)
-BEAT = min(5.0, GRACE / 4)
-
-
-@dataclass
-class Collection:
-    """What is known of one call of Gym's run_from_config."""
-
-    output: Path
-    materialized: Path
-    aggregates: bool
-    mode: str  # fresh, resume, reverify or aggregate
-    run: str
-    session: str = field(default_factory=lambda: f"s-{uuid.uuid4().hex}")
-    by_command: bool = False  # a `gym` command, which may be ended; not a program that collects by itself
-    says: dict[str, Any] = field(default_factory=dict)  # what else the collector is told of the session
-    counted: dict[str, Any] = field(default_factory=lambda: {"classes": [], "missing": False})
-    lock: Any = None
-    inputs: dict[str, Any] | None = None  # the rollouts and the digest of the materialized inputs
-    kept: dict[str, Any] = field(default_factory=dict)  # what stands in the run file while the session is on
-    registered: bool = False
-    abandoned: bool = False  # the proxy has been away for too long
-    policy: str = "enforce"
-    gate: dict[str, Any] | None = None  # the latest answer
-    gate_failure: str | None = None  # why the last question about the gate got none
-    failure: str | None = None  # what else Rollcall could not do for this run
-    ended: threading.Event = field(default_factory=threading.Event)
-
-    @property
-    def trouble(self) -> str | None:
-        """Why nothing of it may be assumed complete."""
-        return self.failure or self.gate_failure
+GRACE = heartbeat.GRACE
+"""Seconds for which a proxy may be away (ROLLCALL_PROXY_GRACE)."""
 
 
 def begin(config: Any, by_command: bool) -> Collection:
@@ -86,18 +51,6 @@ def give_up(collection: Collection) -> None:
     """No more heartbeats, and the files are free; for a process that stops."""
     collection.ended.set()
     locking.release(collection.lock)
-
-
-def new_run() -> str:
-    return f"r-{uuid.uuid4().hex}"
-
-
-def counted_as_zero(config: Any) -> dict[str, Any]:
-    """What the user has Gym count as zero (nemo_gym 0.6 on; missing rollouts 0.7)."""
-    return {
-        "classes": list(getattr(config, "count_failure_classes_as_zero", None) or ()),
-        "missing": bool(getattr(config, "count_missing_rollouts_as_zero", False)),
-    }
 
 
 def _older_run(output: Path, resumes: bool) -> dict[str, Any] | None:
@@ -148,7 +101,7 @@ def open_session(collection: Collection) -> None:
         control.stop(failure)
     policy = answer.get("mode")
     collection.policy = policy if policy in ("enforce", "observe") else listeners.mode()
-    threading.Thread(target=_beat, args=(collection,), name="rollcall-heartbeat", daemon=True).start()
+    heartbeat.keep_alive(collection)
 
 
 def _gym_version() -> str:
@@ -196,13 +149,13 @@ def end(collection: Collection) -> None:
     collection.gate_failure = "the last question for the gate was interrupted"
     ask_gate(collection)
     if collection.gate_failure is None:
-        _heartbeat(collection, "ended")
+        heartbeat.send(collection, "ended")
 
 
 def close(collection: Collection) -> None:
     """The session of what has no gate of its own is over."""
     give_up(collection)
-    _heartbeat(collection, "ended")
+    heartbeat.send(collection, "ended")
 
 
 def keep_outcome(collection: Collection) -> None:
@@ -212,34 +165,3 @@ def keep_outcome(collection: Collection) -> None:
         runfile.write(collection.output, runfile.ended(collection.kept, collection.output, gate, trouble))
     except OSError as error:
         control.say(str(error))
-
-
-def _beat(collection: Collection) -> None:
-    heard = time.monotonic()
-    while not collection.ended.wait(BEAT):
-        if _heartbeat(collection, "running"):
-            heard = time.monotonic()
-        elif time.monotonic() - heard >= GRACE and not collection.ended.is_set():
-            _abandon(collection)
-            return
-
-
-def _heartbeat(collection: Collection, state: str) -> bool:
-    """Whether the proxy is there; what it answers is between it and the collector."""
-    try:
-        control.once("POST", f"/v1/sessions/{collection.session}/heartbeat", {"state": state})
-    except control.Refused:
-        return True
-    except control.Unavailable as failure:
-        return isinstance(failure, control.Busy)
-    return True
-
-
-def _abandon(collection: Collection) -> None:
-    collection.abandoned = True
-    control.say(
-        f"the proxy at {control.proxy_url()} has not answered for {GRACE:g} s (ROLLCALL_PROXY_GRACE); "
-        + ("stopping this run" if collection.by_command else "nothing of this run may be assumed complete")
-    )
-    if collection.by_command:
-        os.kill(os.getpid(), signal.SIGINT)

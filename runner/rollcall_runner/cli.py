@@ -64,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     run = _verb(verbs, "run", _run, "run a command attached: rollcall run -- gym eval run …")
     add_options(run, CollectorSettings, ["database", *PolicySettings.model_fields])
     add_options(run, ProxySettings, ["mode", "head_server", "spool", "watch_providers", *Limits.model_fields])
+    _about_rounds(run)
     _about_a_run(_verb(verbs, "status", _status, "the state of a run"))
     gate = _verb(verbs, "gate", _gate, "which metrics are released; the exit status says whether all are")
     _about_a_run(gate)
@@ -92,6 +93,13 @@ def _verb(verbs: Any, name: str, verb: Verb, text: str) -> argparse.ArgumentPars
     return parser
 
 
+def _about_rounds(run: argparse.ArgumentParser) -> None:
+    again = "resume up to N times what has not succeeded (default: 0)"
+    run.add_argument("--retry", metavar="N", type=running.times, default=0, help=again)
+    pause = "seconds before each of these times (default: 10)"
+    run.add_argument("--retry-pause", metavar="S", type=running.seconds, default=10.0, help=pause)
+
+
 def _about_a_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", nargs="?", default="latest", help="a run's id; default: the newest")
     parser.add_argument("--collector", default=None, help="URL of a collector or proxy (default: ROLLCALL_PROXY, 7078)")
@@ -111,7 +119,8 @@ def _proxy(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     if not options.command:
         raise UsageError("no command; write: rollcall run -- gym eval run …")
-    return running.run(options.command, vars(options), options.flags)
+    rounds = running.Rounds(options.retry, options.retry_pause)
+    return running.run(options.command, vars(options), options.flags, rounds)
 
 
 def _status(options: argparse.Namespace) -> int:

@@ -2,7 +2,7 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ def verb(options: argparse.Namespace) -> int:
             lines, done = _foreseen(run, changes if options.reapply else None)
         else:
             with alone(run, "divert") as lock:
-                changed = _reapplied(run, changes) if options.reapply else []
+                changed = _reapplied(run, changes) if options.reapply else None
                 done = put_in_place(run.output, run.run, run.knowledge, lock)
                 aside = done.stale_metrics or _set_aside(run)
             lines = [*_changes(changed), *told(run.output, done), *_about_metrics(run.output, done, aside, changed)]
@@ -53,7 +53,9 @@ def put_in_place(output: Path, run: str, knowledge: Knowledge, lock: Lock | None
     done = diverting.divert(output, want, knowledge.failure_rows, lock=lock, on_progress=Progress())
     if done.placed_failures or done.placed_results:
         knowledge.note_moved(done.placed_failures, done.placed_results)
-    runfile.renew(output, knowledge.gate())
+    moved = done.failures.moved or done.results.moved
+    if knowledge.status()["state"] == "ended" and (moved or not runfile.is_current(runfile.read(output), output)):
+        runfile.renew(output, knowledge.gate())
     return done
 
 
@@ -84,7 +86,7 @@ def _reapplied(run: Run, changes: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _foreseen(run: Run, changes: Mapping[str, Any] | None) -> tuple[list[str], Diverted]:
-    changed: list[dict[str, Any]] = []
+    changed: list[dict[str, Any]] | None = None
     moves, failed = run.knowledge.moves(), list(run.knowledge.rollouts("failed"))
     if changes is not None:
         answer = run.knowledge.reapply(run.knowledge.status()["policy"] | dict(changes), dry_run=True)
@@ -99,7 +101,9 @@ def _foreseen(run: Run, changes: Mapping[str, Any] | None) -> tuple[list[str], D
     return ["dry run: nothing is touched", *_changes(changed), *lines, *found.notes], found
 
 
-def _changes(changed: Iterable[Mapping[str, Any]]) -> list[str]:
+def _changes(changed: Sequence[Mapping[str, Any]] | None) -> list[str]:
+    if not changed:
+        return [] if changed is None else ["no verdict changes"]
     counts = Counter((each["benchmark"], each["from"], each["to"]) for each in changed)
     return [f"{name}: {plural(count, 'rollout')} {old} -> {new}" for (name, old, new), count in sorted(counts.items())]
 
@@ -111,7 +115,7 @@ def _set_aside(run: Run) -> Path | None:
     return metrics.set_stale_aside(run.output, names, run.run)
 
 
-def _about_metrics(output: Path, done: Diverted, aside: Path | None, changed: list[dict[str, Any]]) -> list[str]:
+def _about_metrics(output: Path, done: Diverted, aside: Path | None, changed: object) -> list[str]:
     if not (aside or changed or done.failures.moved or done.results.moved):
         return []
     kept = [f"the metrics file no longer fits and is now {aside}"] if aside else []

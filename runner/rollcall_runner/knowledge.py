@@ -16,7 +16,8 @@ from rollcall_collector.store.database import writing
 from rollcall_collector.store.judging import reapply
 from rollcall_collector.store.placing import forget, moves, note_moved
 from rollcall_collector.store.reading import UnknownRunError
-from sqlalchemy import Engine
+from rollcall_collector.store.schema import dispatches
+from sqlalchemy import Engine, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -107,11 +108,15 @@ _PATIENCE_S = 600
 
 
 class Database:
-    """A collector's database, opened directly."""
+    """A collector's database, opened directly.
+
+    A run that was never judged again has no policy of its own there. The collector's is in the run's newest failure
+    row; without any failure, `policy` holds.
+    """
 
     def __init__(self, url: str, engine: Engine, policy: Policy, run: str) -> None:
         self.where, self._engine, self._run = url, engine, run
-        self._reader = Reader(engine, policy)
+        self._reader = Reader(engine, _policy_of_rows(engine, run) or policy)
 
     def knows(self) -> bool:
         try:
@@ -191,6 +196,15 @@ def _is_there(database: str) -> bool:
     except ArgumentError:
         return True  # opening it says what is wrong
     return bool(path) and Path(str(path)).exists()
+
+
+def _policy_of_rows(engine: Engine, run: str) -> Policy | None:
+    failed = (dispatches.c.run == run, dispatches.c.state == "failed")
+    asked = select(dispatches.c.row).where(*failed).order_by(dispatches.c.ended_at.desc()).limit(1)
+    with engine.connect() as connection:
+        row = connection.execute(asked).scalar() or {}
+    kept = (row.get("_rollcall") or {}).get("policy")
+    return policy_from(kept) if kept else None
 
 
 def _portions(names: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rollcall_collector.status_text import benchmark_table, fitted, printable
+from rollcall_collector.status_text import benchmark_table, fitted, leading, printable, warnings
+
+from .resuming import resuming
 
 _WIDTH = 80
 _CAUSES = 12
@@ -16,18 +18,19 @@ Cause = tuple[str, str, str, str, str]
 
 
 def run_report(status: Mapping[str, Any], failed: Sequence[Mapping[str, Any]], line: Sequence[str] = ()) -> list[str]:
-    """The closing report on a run as lines of 80 columns, but for what is copied: paths and the
-    command. `line` is what stood behind `rollcall run`.
+    """The closing report on a run as lines of 80 columns, but for what is copied: paths and commands.
+
+    `line` is what stood behind `rollcall run`.
     """
-    lines = [*fitted(f"run {status['run']}"), *benchmark_table(status["benchmarks"])]
+    lines = [*fitted(f"run {status['run']}"), *leading(status), *benchmark_table(status["benchmarks"])]
     if status["unattributed"]:
         lines.append(f"  {status['unattributed']} failed calls have no owner (unattributed)")
-    lines += [part for warning in status.get("warnings") or () for part in fitted(f"  warning: {warning}")]
+    lines += warnings(status, "  ")
     lines += causes_table(failed)
     if status["output"]:
         lines += _files(Path(status["output"]))
     if line and not status["complete"]:
-        lines += ["", "resume what is not done:", f"  rollcall run {shlex.join(_resuming(line))}"]
+        lines += ["", "resume what is not done:", f"  rollcall run {shlex.join(resuming(line))}"]
     return lines
 
 
@@ -70,10 +73,6 @@ def _files(output: Path) -> list[str]:
         ("metrics", output.with_name(f"{output.stem}_aggregate_metrics.json")),
     )
     return ["", *(f"{name:9} {path}{'' if path.exists() else ' (none)'}" for name, path in named)]
-
-
-def _resuming(line: Sequence[str]) -> list[str]:
-    return [*line] if "--resume" in line else [*line, "--resume"]
 
 
 def _cut(line: str) -> str:

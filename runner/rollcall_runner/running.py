@@ -7,15 +7,12 @@ status of a command that ended well although its runs are not complete, or that 
 import asyncio
 import os
 import shlex
-import signal
 import sys
-from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
-from uuid import uuid4
 
-import rollcall_attach
 from rollcall_collector.contract.gate import ExitStatus
 from rollcall_collector.service import serving as collector_serving
 from rollcall_collector.settings import CollectorSettings
@@ -24,40 +21,98 @@ from rollcall_collector.tasks import background
 from rollcall_proxy.service import serving as proxy_serving
 from rollcall_proxy.settings import ProxySettings
 
-from . import asking
+from . import asking, retrying
+from .launch import Launch, Runs
 from .options import UsageError, settings_from
-from .report import run_report
+from .resuming import can_resume, resuming
 from .services import log_to_stderr, raise_file_limit, run_async
+from .signals import Signals
 
 _COULD_NOT_START = 127
 
 
-def run(command: Sequence[str], given: dict[str, Any], flags: Sequence[str] = ()) -> int:
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """How often what has not succeeded is sent again, and the seconds before each time."""
+
+    count: int = 0
+    pause: float = 10.0
+
+
+def times(text: str) -> int:
+    """A flag's number of times. Raises ValueError."""
+    if not text.isdecimal():
+        raise ValueError(text)
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """A flag's number of seconds. Raises ValueError."""
+    number = float(text)
+    if not 0 <= number < float("inf"):
+        raise ValueError(text)
+    return number
+
+
+def run(command: Sequence[str], given: dict[str, Any], flags: Sequence[str] = (), rounds: Rounds = Rounds()) -> int:
     """Run the command attached; print the report on its runs; the exit status.
 
     `flags` are Rollcall's own as they were written, for the line that says how to resume. Raises UsageError.
     """
-    if flags and "ROLLCALL_PROXY" in os.environ:
+    settings = [name for name in given if name in (*CollectorSettings.model_fields, *ProxySettings.model_fields)]
+    if settings and "ROLLCALL_PROXY" in os.environ:
         text = "ROLLCALL_PROXY names a proxy that runs already, which has settings of its own; unset it, or leave out"
         raise UsageError(f"{text} {shlex.join(flags)}")
+    if rounds.count and not can_resume(command):
+        cure = "put gym eval run itself behind --, or have it resume by itself"
+        raise UsageError(f"--retry {rounds.count}: cannot tell how {shlex.join(command)} is resumed; {cure}")
     log_to_stderr()
     raise_file_limit()
     try:
-        return run_async(_run(command, given, [*flags, "--", *command]))
+        return run_async(_run(command, given, [*flags, "--", *command], rounds))
     except (OSError, DatabaseError, asking.UnreachableError) as error:
         print(f"rollcall run: {error}", file=sys.stderr)
         return ExitStatus.ROLLCALL_FAILED
 
 
-async def _run(command: Sequence[str], given: dict[str, Any], line: Sequence[str]) -> int:
-    launch = f"l-{uuid4().hex}"
+async def _run(command: Sequence[str], given: dict[str, Any], line: Sequence[str], rounds: Rounds) -> int:
     async with _proxy(given) as (proxy, collector):
+        signals = Signals()
         _say(f"proxy {proxy}" + (f", status: curl {collector}" if collector else ""))
-        status = await _execute(command, _environment(proxy, launch))
-        runs = await asyncio.to_thread(asking.get, proxy, "/v1/runs", launch=launch)
-        for found in runs["runs"]:
-            await asyncio.to_thread(_report, proxy, found, line)
-    return conclude(status, [found["exit_status"] for found in runs["runs"]])
+        launch = Launch(proxy)
+        status = await _execute(command, launch.environment(), signals)
+        runs = await asyncio.to_thread(launch.runs)
+        if rounds.count:
+            status, runs = await _retry(command, launch, rounds, (status, runs), signals)
+        for found in runs:
+            await asyncio.to_thread(launch.report, found, line)
+    return conclude(status, [found["exit_status"] for found in runs])
+
+
+async def _retry(
+    command: Sequence[str], launch: Launch, rounds: Rounds, outcome: tuple[int, Runs], signals: Signals
+) -> tuple[int, Runs]:
+    """The last round's outcome. Of a run whose output a later one has taken, nothing is left."""
+    status, runs = outcome
+    for number in range(1, rounds.count + 1):
+        if not runs or all(found["complete"] for found in runs):
+            break
+        before = await asyncio.to_thread(launch.left, runs)
+        reason = retrying.why_not(status, before)
+        if reason is None:
+            _say(f"round {number} of {rounds.count}: waiting {rounds.pause:g} s, then resuming what is left")
+            reason = "told to stop" if await signals.come_within(rounds.pause) else None
+        if reason is not None:
+            _say(f"no round {number} of {rounds.count}: {reason}")
+            break
+        known = {found["run"] for found in runs}
+        status = await _execute(resuming(command), launch.environment(), signals)
+        runs = retrying.newest(await asyncio.to_thread(launch.runs))
+        _say(retrying.told(number, rounds.count, before, await asyncio.to_thread(launch.left, runs)))
+        if {found["run"] for found in runs} - known:
+            _say("the command began a run of its own instead of resuming; it is not sent again")
+            break
+    return status, runs
 
 
 def conclude(status: int, runs: Sequence[int]) -> int:
@@ -105,39 +160,15 @@ async def _start(stack: AsyncExitStack, port: int, service: Callable[[str], Abst
         return await stack.enter_async_context(service("127.0.0.1:0"))
 
 
-def _environment(proxy: str, launch: str) -> dict[str, str]:
-    attached = dict(os.environ, ROLLCALL_PROXY=proxy, ROLLCALL_LAUNCH=launch)
-    paths = [rollcall_attach.attach_path(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    attached["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
-    return attached
-
-
-async def _execute(command: Sequence[str], environment: dict[str, str]) -> int:
-    told, loop = asyncio.Event(), asyncio.get_running_loop()
-    # A terminal sends SIGINT to the command as well; SIGTERM reaches this process alone.
-    loop.add_signal_handler(signal.SIGINT, lambda: None)
-    loop.add_signal_handler(signal.SIGTERM, told.set)
+async def _execute(command: Sequence[str], environment: dict[str, str], signals: Signals) -> int:
     try:
         process = await asyncio.create_subprocess_exec(*command, env=environment)
     except OSError as error:
         _say(f"cannot start {command[0]!r}: {error.strerror}")
         return _COULD_NOT_START
-    async with background(_pass_on(told, process), "pass SIGTERM on"):
+    async with background(signals.pass_on(process), "pass SIGTERM on"):
         status = await process.wait()
     return 128 - status if status < 0 else status
-
-
-async def _pass_on(told: asyncio.Event, process: Process) -> None:
-    while True:
-        await told.wait()
-        told.clear()
-        with suppress(ProcessLookupError):
-            process.terminate()
-
-
-def _report(proxy: str, status: dict[str, Any], line: Sequence[str]) -> None:
-    failed = asking.get(proxy, asking.run_path(status["run"], "/rollouts"), state="failed", limit="10000")["rollouts"]
-    print("\n".join(["", *run_report(status, failed, line)]), flush=True)
 
 
 def _say(text: str) -> None:

@@ -96,6 +96,17 @@ def test_without_the_package_a_run_goes_on_unlocked(proxy: FakeProxy, output: Pa
     ]
 
 
+def test_the_package_is_found_beside_an_installed_attach(proxy: FakeProxy, output: Path, tmp_path: Path) -> None:
+    """As a wheel lays them out; nothing of Rollcall's needs to be importable by its name."""
+    site = tmp_path / "site"
+    shutil.copytree(ATTACH, site / "rollcall_attach")
+    shutil.copytree(ROOT / "collector/rollcall_collector/results", site / "rollcall_collector/results")
+    path = os.pathsep.join(str(entry) for entry in (site / "rollcall_attach" / "path", FAKE_GYM, LIBRARIES))
+    proxy.moves = {"to_failures": [to_failures(0)]}
+    done = run_gym(COLLECT, PYTHONPATH=path, **options(proxy.url, output, {"results": [result(0)]}))
+    assert (done.status, rows_in(output), len(rows_in(failures_of(output)))) == (0, [], 1)
+
+
 def test_a_line_torn_by_a_crash_is_repaired_before_gym_resumes(proxy: FakeProxy, output: Path) -> None:
     """Gym up to 0.6 ends at such a line; it is kept, and said where."""
     collect(proxy, output, results=[result(0), failure(1)])

@@ -5,12 +5,16 @@ from dataclasses import asdict
 from typing import Any
 
 from rollcall_collector.contract.exchange import (
+    Answered,
     DispatchAbandoned,
     DispatchBegun,
     DispatchEnded,
     Event,
+    NotInspected,
+    Outlived,
     Recovered,
     Tag,
+    Verified,
 )
 from rollcall_collector.contract.policy import Policy
 from rollcall_collector.contract.verdict import Kept, Verdict, judge
@@ -90,9 +94,40 @@ def recovered(dispatch: str = "d-1", call: str = "c-x-1") -> Recovered:
     return Recovered(dispatch, call, T0 + 30)
 
 
+def verified_again(task: int, *tags: Tag, session: str = "s-again") -> list[Event]:
+    """The outermost `/verify` of a rollout whose row `gym eval reverify` judges again, in a run of its own."""
+    name = f"d-again-{task}"
+    opening = begun(name, f"{task}-0", session=session, run="r-again", started_at=T0 + 500)
+    return [opening, *tags, ended(name, answer_began_at=T0 + 510, ended_at=T0 + 511)]
+
+
 def abandoned(dispatch: str = "d-1") -> DispatchAbandoned:
     """The caller of the outermost `/run` has left for good."""
     return DispatchAbandoned(dispatch, T0 + 50)
+
+
+def outlived(dispatch: str = "d-1", *calls: str, at: float = T0 + 30) -> Outlived:
+    """The model server gave a good answer after these calls to it had failed."""
+    return Outlived(dispatch, calls or ("c-x-1",), at)
+
+
+def verified(dispatch: str = "d-1", **response: Any) -> Verified:
+    """The `response` in the request of a verification in which something failed."""
+    return Verified(dispatch, response or {"id": "resp_1"})
+
+
+def not_inspected(dispatch: str = "d-1", at: float = T0 + 30) -> NotInspected:
+    """An answer to a call of the dispatch could not be read."""
+    return NotInspected(dispatch, "policy_model", at)
+
+
+def answered(state: Any, dispatch: str = "d-1") -> Answered:
+    """What a proxy answered by itself while the collector was away."""
+    return Answered(dispatch, state)
+
+
+TOOL: dict[str, Any] = {"server": "weather", "kind": "resources", "role": "tool", "path": "/get_weather"}
+"""Fields of a tag: a tool's, and not the model's."""
 
 
 def batch(sender: str, first: int, *events: Event) -> dict[str, Any]:

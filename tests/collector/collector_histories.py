@@ -38,12 +38,17 @@ def events_of(run: str, steps: list[Step]) -> list[Event]:
     """The events that the steps stand for: each dispatch begins once and has one end at the most."""
     events: list[Event] = []
     alive: list[str] = []
+    over: set[tuple[str, str]] = set()
     for number, (what, which, variant) in enumerate(steps):
         if what == "begin":
             alive.append(f"{run}-d{number}")
             events.append(begun(alive[-1], f"{which}-0", run=run, session=f"{run}-s", started_at=T0 + number))
         elif alive:
             dispatch = alive[which % len(alive)]
+            if what in ("ended", "abandoned"):
+                if (dispatch, what) in over:
+                    continue
+                over.add((dispatch, what))
             events.append(_event(what, dispatch, f"{run}-x{number}", variant))
     return events
 

@@ -60,6 +60,25 @@ def test_a_long_name_is_cut_in_the_table_and_stays_whole_below() -> None:
     )
 
 
+TOOLS_ALONE = (
+    "math_agent: 2 rollouts failed for error statuses of tools alone (tool_errors: failure). Where the model is "
+    "meant to see these, put them back without a new model call: "
+    "rollcall divert --reapply --tool-errors model_visible_4xx --output RESULTS"
+)
+
+
+def test_failures_for_tools_alone_come_first_with_the_command_that_takes_them_back() -> None:
+    """Whole on a line of its own, to be copied; other warnings follow the counts, in 80 columns."""
+    other = "math_agent: " + "a word " * 20
+    shown = status(benchmark("math_agent", Counts(1, 2)), output="/data/my runs/x.jsonl", warnings=[TOOLS_ALONE, other])
+    lines = status_text(shown).splitlines()
+    command = "  rollcall divert --reapply --tool-errors model_visible_4xx --output '/data/my runs/x.jsonl'"
+    assert lines[3].startswith("math_agent: 2 rollouts failed for error statuses of tools alone")
+    assert lines.index(command) < lines.index(next(line for line in lines if line.startswith("benchmark ")))
+    assert [line for line in lines if len(line) > 80] == [command]
+    assert next(line for line in reversed(lines) if line.startswith("warning: math_agent: a word"))
+
+
 @given(NAMES, st.lists(st.integers(0, 999_999), min_size=5, max_size=5), st.booleans())
 def test_every_line_of_the_table_fits_80_columns(name: str, numbers: list[int], doubtful: bool) -> None:
     """Hostile names too: none breaks a line or writes to the terminal."""

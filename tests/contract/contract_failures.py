@@ -8,6 +8,7 @@ from contract_wire import (
     CLOSE,
     ENVIRONMENT,
     GONE,
+    HEALTH,
     JUDGE,
     KNOCK,
     MCP_END,
@@ -176,6 +177,7 @@ NOT_ONE_RESULT = {
     "has true as reward": says({"reward": True}),
     "has null as reward": says({"reward": None}),
     "has NaN as reward": says(b'{"reward": NaN}'),
+    "has a reward beyond all numbers": says(b'{"reward": 1e999}'),
     "is an episode whose result is none": says({"episode_id": {"rollout_id": "0-0"}, "result": "x"}),
 }
 ENDINGS = [
@@ -256,6 +258,16 @@ CALLS = [
         "a rate limit that outlasts the retries, and is then scored",
         rollout(OK, *[RATE_LIMIT] * 3, call(VERIFY, says({"reward": 0.0}))),
         failed("model", "http_status", 429),
+    ),
+    Case(
+        "retries that fail in different ways: the last is shown",
+        rollout(call(MODEL, says("x", 429)), call(MODEL, says("x", 502))),
+        failed("model", "http_status", 502),
+    ),
+    Case(
+        "a repeat that overlaps another repeat which fails heals nothing",
+        rollout(BAD, together(BAD, OK)),
+        failed("model", "http_status", 500),
     ),
     Case("a call that recovered and failed again", rollout(BAD, OK, BAD), failed("model", "http_status", 500)),
     Case(
@@ -380,6 +392,11 @@ POLICIES = [
         {"unknown_route": "off"},
     ),
     Case("a probe that is answered 500", rollout(OK, call(PROBE, says("x", 500))), failed("model", "http_status", 500)),
+    Case(
+        "a route of an environment server that is 404",
+        rollout(OK, call(HEALTH, says("x", 404))),
+        failed("environment", "http_status", 404),
+    ),
     Case("a knock that is answered 503", rollout(OK, call(KNOCK, says(b"", 503))), failed("agent", "http_status", 503)),
     Case(
         "a model route of Gym's own that is 404",

@@ -1,5 +1,6 @@
 """What every failure row must be, whoever made it."""
 
+from dataclasses import replace
 from typing import Any
 
 from contract_wire import RESPONSE, Case, Out
@@ -47,6 +48,12 @@ def said_by(row: Json) -> Out:
         by_agent=row["_ng_failure_type"] == "agent_declared",
         terminal=row.get("_ng_failure_terminal", False),
     )
+
+
+def shown(out: Out, server: str) -> Out:
+    """How a row shows what must come out: a failure that only the answer declares is the `/run`'s own."""
+    declared = out.by_agent and out.cause is None
+    return replace(out, tools_alone=False, cause=(server, out.failure_class, 200) if declared else out.cause)
 
 
 def holds(row: Json, case: Case) -> None:

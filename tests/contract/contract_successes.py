@@ -8,6 +8,7 @@ from contract_wire import (
     CLOSE,
     ENVIRONMENT,
     GONE,
+    HEALTH,
     JUDGE,
     KNOCK,
     LEFT,
@@ -109,6 +110,7 @@ def ends(name: str, answer: object, *notes: str, **more: object) -> Case:
 EPISODE = {"episode_id": {"rollout_id": "0-0"}, "result": RESULT}
 ENDINGS = [
     ends("is a result", RESULT),
+    ends("is a result under 201", says(RESULT, 201)),
     ends("has an honest reward of 0", {"reward": 0.0, "response": RESPONSE}),
     ends("has a reward below 0", {"reward": -3}),
     ends("has an integer as reward", {"reward": 1}),
@@ -150,6 +152,9 @@ CALLS = [
         "a provider that its model server asks again", call(MODEL, None, call(PROVIDER, says("x", 429)), call(PROVIDER))
     ),
     fine("a judge that verify asks again", call(VERIFY, None, call(JUDGE, says("x", 503)), call(JUDGE, cuts()), VOTE)),
+    fine("two equal calls at once fail, and both are repeated", together(BAD, BAD), OK, OK),
+    fine("a call is repeated twice at once, both well", BAD, together(OK, OK)),
+    fine("an environment server that is well", call(HEALTH)),
     fine("verify is asked twice", call(VERIFY), call(VERIFY)),
     fine("a probe that finds what it looks for", call(KNOCK, says(b"")), call(PROBE, says({"data": []})), OK),
     fine("a nested run that is repeated", call(NESTED, says("x", 502), BAD), call(NESTED, None, OK)),

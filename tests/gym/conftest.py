@@ -17,7 +17,8 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 import install  # noqa: E402
-from gymlab import plain, sidecar  # noqa: E402
+from gymlab import contract, plain, sidecar  # noqa: E402
+from gymlab.contract import Bench  # noqa: E402
 from gymlab.lab import Lab  # noqa: E402
 from gymlab.plain import Plain  # noqa: E402
 from gymlab.sidecar import Collector  # noqa: E402
@@ -68,6 +69,13 @@ def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collector]:
 def without_rollcall(version: str, home: Path, collector: Collector, tmp_path_factory: pytest.TempPathFactory) -> Plain:
     """What this version leaves behind by itself."""
     return plain.run_all(tmp_path_factory.mktemp("plain") / version, home, collector)
+
+
+@pytest.fixture(scope="session")
+def bench(version: str, home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """The contract's laboratory, one start of Gym's servers for all tests of the contract on this version."""
+    with contract.opened(tmp_path_factory.mktemp("contract") / version, home, version) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,8 @@
 A conversation takes two calls: the *opening* is answered with a call of the tool `get_weather`, the *final* one,
 which brings the tool's output, with a message. The tool call's id numbers the conversation, so the log can say
 which calls belong together although repeats of a task send equal bodies. Where a conversation's text holds a ticket
-(see `faults`), that one says how many tools are called, one after another, and which calls are refused.
+(see `faults`), that one says how many tools are called, one after another, and which calls are refused. Where it holds
+directives (see `script`) and the plan has them on, the endpoint does what they ask.
 
 `POST /control` replaces the fault plan and empties the log; `GET /control` answers the log.
 """
@@ -18,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import faults
+import script
 from aiohttp import web
 
 MESSAGE = "the endpoint refuses this call on purpose"
@@ -33,6 +35,7 @@ class Plan:
     action: str = "refuse"
     slow_ms: int = 0
     together: int = 0
+    scripted: tuple[str, ...] = ()
 
 
 @dataclass
@@ -45,6 +48,7 @@ class Call:
     seed: str = ""
     number: int = -1
     city: str = "San Francisco"
+    tool: str = ""
 
 
 @dataclass
@@ -55,21 +59,34 @@ class Endpoint:
     waiting: int = 0
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    streams: script.Streams = field(default_factory=script.Streams)
 
     def reset(self, plan: Plan) -> None:
         self.gate.set()
         self.plan, self.calls, self.matched, self.waiting = plan, [], 0, 0
+        self.streams = script.Streams()
         self.gate = asyncio.Event()
 
-    async def respond(self, request: web.Request) -> web.Response:
+    async def respond(self, request: web.Request) -> web.StreamResponse:
         text = await request.text()
-        ticket = faults.ticket_in(text)
         body = json.loads(text)
+        asked = script.wanted(text, self.plan.scripted)
+        if script.JUDGING in text:
+            return self.judge(asked.get("judge", ""))
+        if body.get("stream"):
+            return await self.stream(request, str(prompt(body)), asked.get("stream", ""))
+        return await self.converse(body, text, asked)
+
+    async def converse(self, body: dict[str, Any], text: str, asked: dict[str, str]) -> web.Response:
+        ticket = faults.ticket_in(text)
         call = self.admit(body, ticket)
         refused = ticket.fault(faults.MODEL_STATUS, "model", prompt(body), call.turn, call.city) if ticket else 0
         if refused or self.fails(call, text):
             return await self.fail(call, refused or 400)
+        if "model" in asked:
+            return self.refuse(call, asked["model"])
         await self.delay()
+        call.tool = asked.get("tool", "")
         call.status = 200
         return web.json_response(answer(call))
 
@@ -79,6 +96,26 @@ class Endpoint:
             await asyncio.Event().wait()
         call.status = status
         return web.json_response({"error": {"message": MESSAGE, "type": "invalid_request_error"}}, status=status)
+
+    def refuse(self, call: Call, word: str) -> web.Response:
+        call.status, refusal = script.refusal(word)
+        return web.json_response(refusal, status=call.status)
+
+    def judge(self, word: str) -> web.Response:
+        """The judge's word on a rollout; its calls belong to no conversation."""
+        self.calls.append(call := Call(0, "judge", 200))
+        return self.refuse(call, word) if word else web.json_response(answer(call))
+
+    async def stream(self, request: web.Request, prompt: str, word: str) -> web.StreamResponse:
+        self.calls.append(call := Call(next(self.numbers), "stream", 200))
+        events, broken = self.streams.events(prompt, word, answer(call) | {"status": "completed"})
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        for event in events:
+            await response.write(script.encoded(event))
+        if broken and request.transport:
+            request.transport.abort()
+        return response
 
     def admit(self, body: dict[str, Any], ticket: faults.Ticket | None) -> Call:
         outputs = tool_outputs(body)
@@ -127,7 +164,8 @@ def turn_of(outputs: int, ticket: faults.Ticket | None) -> str:
 
 
 def answer(call: Call) -> dict[str, Any]:
-    output = message(call) if call.turn == "final" else tool_call(call)
+    calls = call.turn in ("opening", "again")
+    output = script.tool_call(call.tool, tool_call(call)) if calls else message(call)
     return {
         "id": f"resp_{call.conversation}_{call.turn}",
         "created_at": 1_700_000_000,

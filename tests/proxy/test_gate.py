@@ -198,3 +198,57 @@ async def test_only_the_dispatchers_request_is_gated(world: World, echoes: bool)
     await world.run()
     assert (await world.metrics()).value == METRICS
     assert [(told(each), each.value) for each in inner] == [((200, None), METRICS)]
+
+
+SHARDS: dict[str, Any] = {
+    "benchmark": "agent",
+    "agent": "agent",
+    "environment_server": None,
+    "expected": 4,
+    "succeeded": 4,
+    "failed": 0,
+    "omitted": 0,
+    "running": 0,
+    "missing": 0,
+    "metrics": "released",
+    "reason": "",
+    "coverage_metrics": None,
+}
+PARTLY = {"failed": 1, "succeeded": 3, "coverage_metrics": {"rollcall/counted_as_zero": 0}}
+
+
+async def aggregates(world: World, gate: Any) -> Heard:
+    """The metrics that a `gym eval aggregate` asks for, whose shards say this together."""
+    body = {"run": "r-aggregate", "mode": "aggregate", "gate": gate}
+    assert (await world.main("PUT", "/v1/sessions/s-aggregate", body)).status == 200
+    return await world.post("agent", "/aggregate_metrics", {"verify_responses": []}, session="s-aggregate")
+
+
+@pytest.mark.parametrize("gate", [None, {"benchmarks": [SHARDS]}], ids=["of no run", "released"])
+async def test_an_aggregate_over_complete_shards_goes_through(world: World, gate: Any) -> None:
+    """As does one over files that are none of Rollcall's."""
+    await world.plays(good)
+    answer = await aggregates(world, gate)
+    assert (told(answer), answer.value) == ((200, None), METRICS)
+
+
+@pytest.mark.parametrize(
+    ("gate", "reason"),
+    [
+        ({"benchmarks": [SHARDS | {"metrics": "withheld", "reason": "a.jsonl: 1 failed"}]}, "a.jsonl: 1 failed"),
+        ({"benchmarks": [], "unknown": ["b.jsonl has no run file"]}, "b.jsonl has no run file"),
+        ({"benchmarks": [SHARDS | {"benchmark": "x", "agent": "x"}]}, "none of the runs speaks of this server"),
+    ],
+)
+async def test_an_aggregate_over_an_incomplete_shard_is_withheld(world: World, gate: Any, reason: str) -> None:
+    """With what the shards say; its server is not asked."""
+    server = await world.plays(good)
+    assert withheld(await aggregates(world, gate))["reason"] == reason
+    assert server.paths() == []
+
+
+async def test_an_aggregate_over_shards_released_with_failures_says_what_it_covers(world: World) -> None:
+    """As the run itself does."""
+    await world.plays(good)
+    metrics = (await aggregates(world, {"benchmarks": [SHARDS | PARTLY]})).value["key_metrics"]
+    assert (metrics["rollcall/failed"], metrics["rollcall/coverage"]) == (1, 0.75)

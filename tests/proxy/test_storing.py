@@ -5,6 +5,7 @@ import asyncio
 import orjson
 import pytest
 from aiohttp import web
+from proxystage.bodies import CREATED, FAILED, STREAM_FAILED, sends
 from proxystage.fakes import RESULT, Caller, FakeServer, Said
 from proxystage.raw import Peer, connect, post
 from proxystage.world import Stage, World, told
@@ -133,3 +134,51 @@ async def test_a_good_answer_waits_for_nobody(world: World, held: HeldCollector)
     await world.plays(play)
     assert told(await world.run()) == (200, None)
     assert answered == [200]
+
+
+async def test_the_event_that_fails_is_passed_on_once_its_tag_is_stored(world: World, held: HeldCollector) -> None:
+    """Of three pieces the first passes at once; the failing event waits for the collector, and so does what follows."""
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.say(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for piece in (CREATED, STREAM_FAILED, b"data: [DONE]\n\n"):
+            await peer.say(b"%x\r\n%s\r\n" % (len(piece), piece))
+        await peer.say(b"0\r\n\r\n")
+
+    await world.stands_at((await world.serves_raw(script)).url)
+    caller = await connect(world.listeners["model"])
+    await caller.say(post("/v1/responses"))
+    await held.asked.wait()
+    before = await caller.so_far()
+    assert held.events == ["body_failure"]
+    assert STREAM_FAILED not in before
+    held.released.set()
+    assert (before + await caller.until_lost()).endswith(b"0\r\n\r\n")
+    caller.close()
+
+
+async def test_a_stream_without_its_last_event_ends_once_its_tag_is_stored(world: World, held: HeldCollector) -> None:
+    """All of it has passed but its end."""
+    await world.registers(model=FakeServer("model", {"/v1/responses": sends([CREATED])}))
+    caller = await connect(world.listeners["model"])
+    await caller.say(post("/v1/responses"))
+    await held.asked.wait()
+    before = await caller.so_far()
+    assert (CREATED in before, before.endswith(b"0\r\n\r\n")) == (True, False)
+    held.released.set()
+    assert (await caller.until_lost()).endswith(b"0\r\n\r\n")
+    caller.close()
+
+
+async def test_a_failed_body_is_not_whole_until_its_tag_is_stored(world: World, held: HeldCollector) -> None:
+    """JSON of a known length, in one piece."""
+    await world.registers(model=FakeServer("model", {"/v1/responses": Said(body=FAILED)}))
+    caller = await connect(world.listeners["model"])
+    await caller.say(post("/v1/responses"))
+    await held.asked.wait()
+    before = await caller.so_far()
+    assert FAILED not in before
+    held.released.set()
+    assert (before + await caller.until_lost()).endswith(FAILED)
+    caller.close()

@@ -87,7 +87,7 @@ def test_judging_again_puts_a_withheld_answer_back_untouched(asked: World) -> No
 def test_only_the_rules_that_are_given_change(world: World) -> None:
     """The run's own policy is what they change."""
     world.rollcall("divert", "--reapply", "--tool-errors", "model_visible")
-    world.rollcall("divert", "--reapply", "--max-failure-rate", "0.5")
+    assert "no verdict changes" in world.rollcall("divert", "--reapply", "--max-failure-rate", "0.5")[1]
     policy = world.store.reader.status("r-1", 0)["policy"]
     assert (policy["tool_errors"], policy["max_failure_rate"]) == ("model_visible", 0.5)
 

@@ -4,6 +4,9 @@ import json
 
 import pytest
 from collector_events import begun, tag
+from collector_events import ended as event_ended
+from rollcall_collector.contract.policy import Policy
+from rollcall_collector.store.applying import apply_events
 from rollcall_runner.gating import ONLY_FILES
 from runner_world import World, append, read, result, write
 
@@ -49,6 +52,17 @@ def test_the_answer_is_the_same_live_from_the_database_and_from_the_files(world:
         {name: own[name] for name in names}
     ] * 3
     assert own["exit_status"] == (3 if failed else 0)
+
+
+def test_the_database_is_read_under_the_policy_that_the_run_had(world: World) -> None:
+    """The flags of its `rollcall run`, which nobody repeats."""
+    world.expects(0, 1)
+    world.succeeds(0)
+    allowed = Policy(max_failure_rate=0.5)
+    events = [begun("d-1", "1-0"), tag("d-1"), event_ended("d-1")]
+    world.store.does(lambda connection: apply_events(connection, "p-2", 1, events, allowed))
+    world.ends_session()
+    assert about(world.gate(), "metrics", "failed") == {"metrics": "released", "failed": 1}
 
 
 def test_an_omitted_rollout_is_still_omitted_offline(world: World) -> None:

@@ -105,6 +105,17 @@ def test_an_incomplete_run_is_told_how_to_resume(command: list[str], line: str) 
     assert run_report(status(), [], command)[-2:] == ["resume what is not done:", line]
 
 
+def test_failures_for_tools_alone_lead_the_report() -> None:
+    """Before the counts, with the command that takes them back; the rest of what is warned of comes after them."""
+    tools = "math_agent: 1 rollouts failed for tools alone: rollcall divert --reapply --output RESULTS"
+    lines = run_report(status(output="/data/x.jsonl", warnings=[tools, "math_agent: other"]), [])
+    assert lines[1:3] == [
+        "math_agent: 1 rollouts failed for tools alone:",
+        "  rollcall divert --reapply --output /data/x.jsonl",
+    ]
+    assert lines.index("  warning: math_agent: other") > 5
+
+
 def test_a_complete_run_needs_no_resume() -> None:
     """The report ends with the counts."""
     assert "resume" not in "\n".join(run_report(status(complete=True), [], ["gym"]))

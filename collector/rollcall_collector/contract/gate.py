@@ -67,7 +67,9 @@ class Tolerance:
     def failed(self, counts: Counts) -> int:
         """The failures that are not tolerated."""
         open_ones = max(counts.failed - self.covered, 0)
-        return 0 if open_ones <= self.max_failure_rate * counts.expected else open_ones
+        # A quotient is the float nearest to the share, as the setting is; a product may fall short of a whole number.
+        share = open_ones / counts.expected if counts.expected else 0.0
+        return 0 if share <= self.max_failure_rate else open_ones
 
 
 NO_TOLERANCE = Tolerance()

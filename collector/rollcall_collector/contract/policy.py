@@ -98,7 +98,10 @@ class Policy:
             body=tag.excerpt.encode("utf-8", "replace"),
             kind=kind,
         )
-        names = {*found, *tag.rules}
+        in_body = [
+            rule.name for rule in self.rules.rules if rule.name in tag.rules and rule.is_for(what=tag.what, kind=kind)
+        ]
+        names = {*found, *in_body}
         return tuple(rule for rule in self.rules.rules if rule.name in names)
 
     def is_terminal(self, tags: Iterable[Tag], kind: str) -> bool:

@@ -65,7 +65,8 @@ def judge(ended: DispatchEnded, kept: Iterable[Kept], policy: Policy, swallowed:
     by which a good result has failed.
     """
     standing = [each.tag for each in kept if _stands(each, ended, policy)]
-    pardons = {tag.exchange: None if _is_outermost(tag) else policy.pardon(tag) for tag in standing}
+    # The outermost `/run` speaks for itself, unless nothing but a rule of the user's has called it a failure.
+    pardons = {tag.exchange: None if _is_outermost(tag) and not tag.by_rule else policy.pardon(tag) for tag in standing}
     if ended.ending == "bad":  # the agent did not go on after a refusal for length: that is what it failed of
         pardons = {exchange: None if rule == "context_limit" else rule for exchange, rule in pardons.items()}
     counting = tuple(tag for tag in standing if pardons[tag.exchange] is None)

@@ -1,10 +1,11 @@
 """What events do to the store: a batch is read in, changes dispatches in memory, and is written in one piece."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Annotated, Any
 
-from sqlalchemy import Connection, Table, func, select, update
+from pydantic import Field, TypeAdapter
+from sqlalchemy import Connection, Table, delete, func, select, update
 
 from ..contract.exchange import (
     Answered,
@@ -23,11 +24,16 @@ from ..contract.exchange import (
 )
 from ..contract.policy import PerServer, Policy
 from . import tagging
+from .bulk import insert_rows
 from .dialect import insert, lock_dispatches, share
 from .judging import PLACES, has_calls, judge_due, policies_of
-from .schema import SILENT, benchmarks, dispatches, rollouts, runs, senders, sessions, topology, watched
+from .schema import SILENT, benchmarks, dispatches, early, rollouts, runs, senders, sessions, tags, topology, watched
 from .totals import CALLS, Key
 from .working import Dispatch, Working, portions
+
+Addition = Recovered | Outlived | Verified | NotInspected
+"""What becomes known of a dispatch besides its tags."""
+_ADDITION: TypeAdapter[Addition] = TypeAdapter(Annotated[Addition, Field(discriminator="event")])
 
 Ruling = dict[str, Any]
 """What a proxy is told of a dispatch that ended: `dispatch`, `state`, and `row` where it failed."""
@@ -86,6 +92,10 @@ class _Batch:
     begun: list[DispatchBegun] = field(default_factory=list)
     names: "Names" = field(default_factory=dict)
     attempts: dict[Key, int] = field(default_factory=dict)
+    early: dict[str, list[Addition]] = field(default_factory=dict)
+    """What another proxy has told of dispatches that have yet to begin."""
+    orphaned: set[str] = field(default_factory=set)
+    """Dispatches that have yet to begin, with tags."""
     first_calls: set[tuple[str, str]] = field(default_factory=set)
     """Benchmarks of which dispatches ended after model calls."""
 
@@ -100,9 +110,13 @@ class _Batch:
         begun = [event for event in events if isinstance(event, DispatchBegun)]
         self.names = _names_of(self.connection, begun)
         self.attempts = _attempts_of(self.connection, begun)
+        new = [event.dispatch for event in begun if event.dispatch not in self.work.found]
+        self.early = _early_of(self.connection, new)
+        self.orphaned = _orphaned(self.connection, new)
         for event in events:
             self._apply(event)
         self.write()
+        _keep_early(self.connection, self.early)
         _add_up(self.connection, [event for event in events if isinstance(event, Watched)])
         _relate(self.connection, [event for event in events if isinstance(event, Topology)])
         self.work.totals.write(self.connection)
@@ -111,7 +125,6 @@ class _Batch:
         """Write what has changed, with the verdicts that this asks for."""
         _know(self.connection, self.begun)
         tagging.write(self.connection, self.tags)
-        tagging.claim(self.connection, [event.dispatch for event in self.begun])
         self.tags.clear()
         self.begun.clear()
         policies = policies_of(self.connection, {each.values["run"] for each in self.work.due()}, self.policy)
@@ -149,6 +162,8 @@ class _Batch:
                 dispatch = self.work.get(event.dispatch)
                 if dispatch is not None:
                     self._change(dispatch, event)
+                elif isinstance(event, Addition):
+                    self.early.setdefault(event.dispatch, []).append(event)
 
     def _change(self, dispatch: Dispatch, event: Event) -> None:
         match event:
@@ -196,6 +211,15 @@ class _Batch:
             }
         )
         self.begun.append(event)
+        self._adopt(self.work.found[event.dispatch])
+
+    def _adopt(self, dispatch: Dispatch) -> None:
+        """Another proxy was faster: what it has told of this dispatch takes effect now, in its order."""
+        name = dispatch.values["dispatch"]
+        if name in self.orphaned:
+            self.tags.append(("begun", {"b_claimed": name}))
+        for event in self.early.pop(name, ()):
+            self._change(dispatch, event)
 
     def _attempt(self, event: DispatchBegun) -> int:
         key = event.run, event.benchmark, event.rollout
@@ -220,6 +244,8 @@ class _Batch:
 
     def _add_tag(self, tag: Tag) -> None:
         dispatch = self.work.get(tag.dispatch)
+        if dispatch is None and tag.dispatch is not None:
+            self.orphaned.add(tag.dispatch)
         self.tags.append(("tag", tagging.tag_row(tag, dispatch, self.now)))
         if dispatch is not None:
             dispatch.due = dispatch.is_judged  # a late tag: it ended in time and was only delivered late
@@ -287,6 +313,32 @@ def _attempts_of(connection: Connection, events: Iterable[DispatchBegun]) -> dic
             found |= {
                 (run, benchmark, rollout): number for run, benchmark, rollout, number in connection.execute(asked)
             }
+    return found
+
+
+def _early_of(connection: Connection, begun: Iterable[str]) -> dict[str, list[Addition]]:
+    """What was told of these dispatches before they began, in its order; it is not kept any longer."""
+    found: dict[str, list[Addition]] = {}
+    for some in portions(begun):
+        told = select(early.c.dispatch, early.c.event).where(early.c.dispatch.in_(some)).order_by(early.c.number)
+        for dispatch, event in connection.execute(told):
+            found.setdefault(dispatch, []).append(_ADDITION.validate_python(event))
+    for some in portions(found):
+        connection.execute(delete(early).where(early.c.dispatch.in_(some)))
+    return found
+
+
+def _keep_early(connection: Connection, told: dict[str, list[Addition]]) -> None:
+    rows = [{"dispatch": name, "event": asdict(event)} for name, events in told.items() for event in events]
+    insert_rows(connection, early, rows)
+
+
+def _orphaned(connection: Connection, begun: Iterable[str]) -> set[str]:
+    """Those of these dispatches that tags wait for."""
+    found: set[str] = set()
+    for some in portions(begun):
+        waiting = select(tags.c.claimed).where(tags.c.claimed.in_(some), tags.c.dispatch.is_(None)).distinct()
+        found.update(connection.execute(waiting).scalars())
     return found
 
 

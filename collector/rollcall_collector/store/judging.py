@@ -1,6 +1,7 @@
 """Judging dispatches: at their end, when something more of them becomes known, and again under another policy."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, exists, or_, select, update
@@ -13,7 +14,7 @@ from . import dialect
 from .schema import counts, dispatches, rollouts, runs, tags
 from .tagging import kept_tags
 from .totals import CALLS
-from .working import Dispatch, Working, portions
+from .working import JUDGED, Dispatch, Working, portions
 
 Changed = dict[str, Any]
 """A rollout whose verdict has changed: `id`, `benchmark`, `from`, `to`."""
@@ -55,12 +56,21 @@ def _judge(dispatch: Dispatch, kept: list[Kept], policy: Policy, made_calls: Cal
     verdict = judge(ended, kept, policy, swallowed)
     if values["healed_by"] is not None:
         verdict = Verdict("succeeded", pardoned=verdict.pardoned)
+    elif values["placed"] == "nowhere" and verdict.state == "succeeded":
+        verdict = Verdict("omitted")  # its answer was withheld and no row keeps it: it has to run again
+    elif values["placed"] in ("results", "failures") and verdict.state == "omitted":
+        verdict = judge(ended, _ordinary(kept), policy)  # there is a row, and it must count
     row = None
     if verdict.state == "failed":
         row = failure_row(begun, ended, verdict, policy.as_dict(), values["response"])
     dispatch.set(**_columns(begun, verdict, row))
     if values["placed"] is None:
         dispatch.set(placed=PLACES[verdict.state])
+
+
+def _ordinary(kept: Sequence[Kept]) -> list[Kept]:
+    """The same without what a shutdown explains."""
+    return [replace(each, tag=replace(each.tag, shutdown=False)) for each in kept]
 
 
 def _columns(begun: DispatchBegun, verdict: Verdict, row: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -130,5 +140,5 @@ def _judged(run: str) -> Any:
     """The dispatches of a run whose verdict a policy can change."""
     tagged = exists().where(tags.c.claimed == dispatches.c.dispatch, tags.c.dispatch.is_not(None))
     bent = or_(dispatches.c.state == "failed", dispatches.c.model_calls == 0, dispatches.c.empty_output, tagged)
-    judged = dispatches.c.state.in_(("succeeded", "failed", "omitted"))
+    judged = dispatches.c.state.in_(JUDGED)
     return select(dispatches.c.dispatch).where(dispatches.c.run == run, judged, bent)

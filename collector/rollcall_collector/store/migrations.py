@@ -19,6 +19,7 @@ from .schema import (
     benchmarks,
     counts,
     dispatches,
+    early,
     metadata,
     notes,
     rollouts,
@@ -73,6 +74,11 @@ def _to_2(connection: Connection) -> None:
 
 
 def _to_3(connection: Connection) -> None:
+    """What is told of a dispatch before its begin is kept."""
+    early.create(connection)
+
+
+def _to_4(connection: Connection) -> None:
     """Counts beside the rollouts, folded tags, and rows in the wrong file found by an index."""
     _add(connection, runs, ("pruned_at",))
     _add(connection, dispatches, ("misplaced",))
@@ -168,5 +174,5 @@ def _add(connection: Connection, table: Table, names: Iterable[str]) -> None:
             connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {definition}{default}"))
 
 
-_STEPS: dict[int, Callable[[Connection], None]] = {1: _to_2, 2: _to_3}
+_STEPS: dict[int, Callable[[Connection], None]] = {1: _to_2, 2: _to_3, 3: _to_4}
 """By the version that a step begins with."""

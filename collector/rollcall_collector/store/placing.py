@@ -13,7 +13,7 @@ from sqlalchemy import Connection, exists, select
 from ..contract.exchange import Id
 from ..contract.identity import rollout_id
 from .counting import CURRENT
-from .schema import MISPLACED, dispatches, rollouts
+from .schema import MISPLACED, dispatches, rollouts, sessions
 from .working import Working, changing, portions
 from .writing import Index
 
@@ -28,6 +28,7 @@ class RolloutOf:
     agent: str | None = None
 
 
+_NO_FAILURE = {"row": None, "root_cause": None, "failure_class": None, "terminal": False, "tools_alone": False}
 _INDICES = ("task_index", "rollout_index", "stage_index")
 
 
@@ -36,7 +37,7 @@ def moves(connection: Connection, run: str) -> dict[str, list[dict[str, Any]]]:
     columns = (dispatches.c.dispatch, dispatches.c.benchmark, dispatches.c.row, dispatches.c.state, dispatches.c.begun)
     asked = select(*columns).where(dispatches.c.run == run, MISPLACED, exists().where(CURRENT))
     found: dict[str, list[dict[str, Any]]] = {"to_failures": [], "to_results": []}
-    for row in connection.execute(asked.order_by(dispatches.c.ended_at)):
+    for row in connection.execute(asked.order_by(dispatches.c.ended_at, dispatches.c.dispatch)):
         one = {name: row.begun.get(name) for name in ("agent", *_INDICES)}
         one |= {"dispatch": row.dispatch, "benchmark": row.benchmark}
         if row.state == "failed":
@@ -64,26 +65,43 @@ def note_healed(connection: Connection, run: str, session: str, healed: Iterable
 
     def change(work: Working) -> int:
         named = list(healed)
-        current = _current_of(connection, run, named)
-        found = [current[each] for each in named if each in current]
+        well, current = _verified_well(connection, session, named), _current_of(connection, run, named)
+        found = [current[each][0] for each in named if _name(each) in well and len(current.get(each, ())) == 1]
         work.read(found)
         for dispatch in found:
-            work.found[dispatch].set(state="succeeded", healed_by=session, row=None)
+            work.found[dispatch].set(state="succeeded", healed_by=session, **_NO_FAILURE)
         return len(found)
 
     return changing(connection, change)
 
 
-def _current_of(connection: Connection, run: str, named: Sequence[RolloutOf]) -> dict[RolloutOf, str]:
-    """The current dispatch of each of these rollouts, by its name with its agent and by that without."""
-    found: dict[RolloutOf, str] = {}
-    names = sorted({rollout_id(each.task_index, each.rollout_index, each.stage_index) for each in named})
+def _current_of(connection: Connection, run: str, named: Sequence[RolloutOf]) -> dict[RolloutOf, list[str]]:
+    """The current dispatches that a rollout's name with its agent, and without, can mean: only what has a row can be
+    verified again."""
+    found: dict[RolloutOf, list[str]] = {}
     columns = (*(rollouts.c[name] for name in _INDICES), rollouts.c.agent, rollouts.c.dispatch)
-    for some in portions(names):
-        here = (rollouts.c.run == run, rollouts.c.rollout.in_(some), rollouts.c.dispatch.is_not(None))
-        for task, rollout, stage, agent, dispatch in connection.execute(select(*columns).where(*here)):
-            found[RolloutOf(task, rollout, stage, agent)] = found[RolloutOf(task, rollout, stage)] = dispatch
+    has_row = rollouts.c.state.in_(("succeeded", "failed"))
+    for some in portions(sorted(set(map(_name, named)))):
+        asked = select(*columns).where(rollouts.c.run == run, rollouts.c.rollout.in_(some), has_row)
+        for task, rollout, stage, agent, dispatch in connection.execute(asked):
+            for known in {RolloutOf(task, rollout, stage, agent), RolloutOf(task, rollout, stage)}:
+                found.setdefault(known, []).append(dispatch)
     return found
+
+
+def _verified_well(connection: Connection, session: str, named: Sequence[RolloutOf]) -> set[str]:
+    """The rollouts of which the session's own dispatch succeeded: a judge may have failed in it, too."""
+    own_run = select(sessions.c.run).where(sessions.c.session == session).scalar_subquery()
+    own = (dispatches.c.run == own_run, dispatches.c.session == session, dispatches.c.state == "succeeded")
+    found: set[str] = set()
+    for some in portions(sorted(set(map(_name, named)))):
+        asked = select(dispatches.c.rollout).where(*own, dispatches.c.rollout.in_(some))
+        found.update(connection.execute(asked).scalars())
+    return found
+
+
+def _name(rollout: RolloutOf) -> str:
+    return rollout_id(rollout.task_index, rollout.rollout_index, rollout.stage_index)
 
 
 def forget(connection: Connection, run: str, forgotten: Sequence[Id]) -> int:

@@ -26,6 +26,10 @@ from .tagging import first_and_last
 _ROLLOUT = ("benchmark", "task_index", "rollout_index", "stage_index", "attempt", "state", "dispatch")
 
 
+_OF_OTHERS = ("aggregate", "reverify")
+"""Modes of sessions that work on what other runs wrote: none of them is the latest run."""
+
+
 class UnknownRunError(LookupError):
     """No run, or no rollout of it, has this id."""
 
@@ -41,7 +45,8 @@ class Reader:
         self._engine, self._policy = engine, policy
         self._since = since
 
-    def _at(self, now: float) -> Moment:
+    def at(self, now: float) -> Moment:
+        """A time, as sessions are judged by it."""
         return Moment(now, self._since)
 
     def ping(self) -> None:
@@ -67,12 +72,12 @@ class Reader:
             asked = asked.where(sessions.c.launch == launch)
         with self._engine.connect() as connection:
             names = connection.execute(asked).scalars().all()
-            return [_status(connection, name, self._at(now), self._policy) for name in names]
+            return [_status(connection, name, self.at(now), self._policy) for name in names]
 
     def status(self, run: str, now: float) -> dict[str, Any]:
         """The status of a run; `latest` names the newest. Raises UnknownRunError."""
         with self._engine.connect() as connection:
-            return _status(connection, _resolve(connection, run), self._at(now), self._policy)
+            return _status(connection, _resolve(connection, run), self.at(now), self._policy)
 
     def gate(self, run: str, now: float, server: str | None = None, trouble: str | None = None) -> dict[str, Any]:
         """Which benchmarks' metrics are released; only those sent to `server` where one is named.
@@ -83,7 +88,7 @@ class Reader:
             name = _resolve(connection, run)
             policy = policy_of_run(connection, name, self._policy)
             general = [f"the store cannot be written: {trouble}"] if trouble else []
-            benchmarks, doubts = _benchmarks(connection, name, self._at(now), policy, server, general)
+            benchmarks, doubts = _benchmarks(connection, name, self.at(now), policy, server, general)
             return _gate(name, benchmarks, doubts) | {"left_out": left_out(connection, name, benchmarks)}
 
     def resolve(self, run: str) -> str:
@@ -102,7 +107,7 @@ class Reader:
         """Rollouts of a run in order of benchmark and index, `limit` of them from number `after` on."""
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
-            current = current_rollouts(name, self._at(now), state).subquery()
+            current = current_rollouts(name, self.at(now), state).subquery()
             columns = (dispatches.c.root_cause, dispatches.c.failure_class, dispatches.c.terminal)
             asked = select(current, *columns).outerjoin_from(
                 current, dispatches, dispatches.c.dispatch == current.c.dispatch
@@ -119,7 +124,7 @@ class Reader:
         """One rollout with its dispatches and their tags. Raises UnknownRunError."""
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
-            current = current_rollouts(name, self._at(now)).subquery()
+            current = current_rollouts(name, self.at(now)).subquery()
             columns = (dispatches.c.root_cause, dispatches.c.failure_class, dispatches.c.terminal)
             asked = select(current, *columns).outerjoin_from(
                 current, dispatches, dispatches.c.dispatch == current.c.dispatch
@@ -134,7 +139,7 @@ class Reader:
 
     def failures(self, run: str) -> Iterator[dict[str, Any]]:
         """The failure rows of a run, one for each failed attempt, in order of time."""
-        asked = select(dispatches.c.row).where(FAILED).order_by(dispatches.c.ended_at)
+        asked = select(dispatches.c.row).where(FAILED).order_by(dispatches.c.ended_at, dispatches.c.dispatch)
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
             for row in connection.execution_options(yield_per=100).execute(asked.where(dispatches.c.run == name)):
@@ -142,8 +147,9 @@ class Reader:
 
 
 def _resolve(connection: Connection, run: str) -> str:
+    own = sessions.c.mode.not_in(_OF_OTHERS)
     shown = sessions.join(runs, runs.c.run == sessions.c.run)
-    asked = select(sessions.c.run).select_from(shown).order_by(sessions.c.started_at.desc()).limit(1)
+    asked = select(sessions.c.run).select_from(shown).where(own).order_by(sessions.c.started_at.desc()).limit(1)
     if run != "latest":
         asked = select(runs.c.run).where(runs.c.run == run)
     asked = asked.where(runs.c.pruned_at.is_(None))
@@ -213,13 +219,15 @@ def _rollout(row: Any) -> dict[str, Any]:
 
 def _dispatches(connection: Connection, run: str, benchmark: str, rollout: str) -> list[dict[str, Any]]:
     owner = (dispatches.c.run == run, dispatches.c.benchmark == benchmark, dispatches.c.rollout == rollout)
-    found = connection.execute(select(dispatches).where(*owner).order_by(dispatches.c.started_at)).all()
+    found = connection.execute(
+        select(dispatches).where(*owner).order_by(dispatches.c.started_at, dispatches.c.dispatch)
+    ).all()
     return [_dispatch(connection, row) for row in found]
 
 
 def _dispatch(connection: Connection, row: Any) -> dict[str, Any]:
     here = (tags.c.claimed == row.dispatch, tags.c.dispatch == row.dispatch)
-    kept = connection.execute(select(tags).where(*here).order_by(tags.c.ended_at)).all()
+    kept = connection.execute(select(tags).where(*here).order_by(tags.c.ended_at, tags.c.exchange)).all()
     names = ("dispatch", "session", "state", "attempt", "started_at", "ended_at", "root_cause")
     return {name: getattr(row, name) for name in names} | {"tags": [_tag(each) for each in kept]}
 

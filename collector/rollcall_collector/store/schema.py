@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, MetaD
 from sqlalchemy import Text as AnyText
 from sqlalchemy.types import TypeDecorator
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 metadata = MetaData()
 
@@ -182,6 +182,15 @@ tags = Table(  # one record for all exchanges of a call that ended badly in one 
     Column("blameless", Boolean, nullable=False, default=False),  # withholds nothing where nobody owns it
     Index("tags_ended", "last_at", "server", **_where("dispatch IS NULL")),
     Index("tags_received", "received_at", "server", **_where("dispatch IS NULL")),
+)
+
+early = Table(  # what was told of a dispatch that another proxy has yet to tell of
+    "early",
+    metadata,
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("dispatch", String, nullable=False),
+    Column("event", JSON, nullable=False),
+    Index("early_dispatch", "dispatch"),
 )
 
 watched = Table(

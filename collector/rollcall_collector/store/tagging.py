@@ -96,19 +96,12 @@ def write(connection: Connection, changes: Iterable[Change]) -> None:
             connection.execute(_STATEMENTS[what], rows)
 
 
-def claim(connection: Connection, begun: Sequence[str]) -> None:
-    """Give dispatches that have just begun their tags that came earlier, from another proxy."""
-    for some in portions(begun):
-        orphans = (tags.c.claimed.in_(some), tags.c.dispatch.is_(None))
-        connection.execute(update(tags).where(*orphans).values(dispatch=tags.c.claimed))
-
-
 def kept_tags(connection: Connection, dispatches: Iterable[str]) -> dict[str, list[Kept]]:
     """All tags of these dispatches with what came of their calls; two for a record of several exchanges."""
     found: dict[str, list[Any]] = {}
     for some in portions(dispatches):
-        asked = select(tags).where(tags.c.claimed.in_(some), tags.c.dispatch.is_not(None)).order_by(tags.c.ended_at)
-        for row in connection.execute(asked):
+        asked = select(tags).where(tags.c.claimed.in_(some), tags.c.dispatch.is_not(None))
+        for row in connection.execute(asked.order_by(tags.c.ended_at, tags.c.exchange)):
             found.setdefault(row.dispatch, []).append(row)
     return {dispatch: _kept(rows) for dispatch, rows in found.items()}
 
@@ -173,8 +166,10 @@ def _adding(connection: Connection) -> Any:
 
 
 _CALL = (tags.c.claimed == bindparam("b_claimed"), tags.c.dispatch.is_not(None), tags.c.call == bindparam("b_call"))
+_ORPHANS = (tags.c.claimed == bindparam("b_claimed"), tags.c.dispatch.is_(None))
 _BOUND = (tags.c.claimed == bindparam("b_claimed"), tags.c.carrier == bindparam("b_carrier"))
 _STATEMENTS = {
+    "begun": update(tags).where(*_ORPHANS).values(dispatch=tags.c.claimed),
     "recovered": update(tags).where(*_CALL).values(recovered_at=bindparam("b_at")),
     "outlived": update(tags).where(*_CALL, tags.c.outlived_at.is_(None)).values(outlived_at=bindparam("b_at")),
     "shared": update(tags).where(*_BOUND).values(dispatch=None),

@@ -23,7 +23,10 @@ TOGETHER = 1000
 """Rows that one statement names at the most; SQLite takes 32,766 parameters, PostgreSQL 65,535."""
 
 _LOADED = tuple(column for column in dispatches.c if column.name not in ("row", "root_cause"))
-_ENDS = ("succeeded", "failed", "omitted", "running")
+JUDGED = ("succeeded", "failed", "omitted")
+"""States of a dispatch that a verdict has given. One that was abandoned or forgotten is not judged again."""
+
+_ENDS = (*JUDGED, "running")
 """States of a dispatch that are its rollout's too; any other leaves it missing."""
 
 
@@ -43,7 +46,7 @@ class Dispatch:
     @property
     def is_judged(self) -> bool:
         """Whether there is a verdict, or will be at once."""
-        return self.due or self.values["state"] in ("succeeded", "failed", "omitted")
+        return self.due or self.values["state"] in JUDGED
 
     def set(self, **values: Any) -> None:
         self.values.update(values)

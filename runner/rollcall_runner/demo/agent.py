@@ -5,6 +5,7 @@ then reports an honest-looking reward of 0.
 """
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,7 @@ from rollcall_runner.demo.plan import POLICY_MODEL, RESOURCES, SPARE_MODEL
 from rollcall_runner.demo.wire import Json, PeerError, Peers, errors_as_json_strings, fault_of
 
 TRIES = 3
-NOTHING: Json = {"id": "resp_none", "object": "response", "output": []}
+NOTHING: Json = {"id": "resp_none", "object": "response", "status": "completed", "output": []}
 
 ODD_ANSWERS: dict[str, Callable[[Json], Any]] = {
     "run_no_object": lambda result: ["done", result["reward"]],
@@ -55,8 +56,10 @@ class Agent:
         while True:
             response = await self._model_turn(request, params)
             call = next((item for item in response["output"] if item["type"] == "function_call"), None)
-            if call is None:
-                return web.json_response(response)
+            if call is None or response["status"] == "failed":
+                return web.json_response({**response, "status": "completed", "error": None})
+            if fault_of(params) == "tool_404" and not self.sound:
+                await self._use_unknown_tool(request)
             params = {**params, "input": [*params["input"], call, await self._use_tool(request, call)]}
 
     async def aggregate(self, request: web.Request) -> web.Response:
@@ -84,6 +87,11 @@ class Agent:
         if refused.status == 429:
             return NOTHING
         raise refused
+
+    async def _use_unknown_tool(self, request: web.Request) -> None:
+        """A tool that the model made up; the error goes to the model, which takes another."""
+        with contextlib.suppress(PeerError):
+            await self.peers.post(request, self.resources, "/subtract", {"numbers": []})
 
     async def _use_tool(self, request: web.Request, call: Json) -> Json:
         answer = await self.peers.post(request, self.resources, f"/{call['name']}", json.loads(call["arguments"]))

@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 from rollcall_attach import owner
 
-from rollcall_runner.demo.files import Output, Row, identity
+from rollcall_runner.demo.files import Output, Row, identity, scored_by_agent
 from rollcall_runner.demo.plan import planned_rows
 from rollcall_runner.demo.wire import SESSION_FIELD
 
@@ -53,7 +53,8 @@ class RolloutCollectionHelper:
                 output.add(*await finished)
         finally:
             await self._stop()
-        await self._call_aggregate_metrics(output)
+        results = output.results()
+        await self._call_aggregate_metrics(results, results, output.main)
 
     def run_examples(self, rows: list[Row]) -> Iterator[Awaitable[tuple[Row, Row]]]:
         self.sent = [asyncio.create_task(self._rollout(row), name=f"rollout {identity(row)}") for row in rows]
@@ -65,10 +66,13 @@ class RolloutCollectionHelper:
             rollout.cancel()
         await asyncio.gather(*self.sent, return_exceptions=True)
 
-    async def _call_aggregate_metrics(self, output: Output) -> None:
-        """One question a benchmark with a scored row, answered with numbers or with the word that they are withheld."""
-        entries = [await self._metrics(agent, rows) for agent, rows in output.scored().items()]
-        output.metrics.write_text(json.dumps(entries, indent=2) + "\n")
+    async def _call_aggregate_metrics(self, results: list[Row], rows: list[Row], output_fpath: Path) -> None:
+        """One question a benchmark with a scored row, answered with numbers or with the word that they are withheld.
+
+        `results` and `rows` are parallel, as Gym's are.
+        """
+        entries = [await self._metrics(agent, scored) for agent, scored in scored_by_agent(results).items()]
+        Output(output_fpath).metrics.write_text(json.dumps(entries, indent=2) + "\n")
 
     async def _rollout(self, row: Row) -> tuple[Row, Row]:
         async with self.slots:

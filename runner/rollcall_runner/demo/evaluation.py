@@ -53,7 +53,8 @@ def collect_rollouts(config: RolloutCollectionConfig) -> None:
     asyncio.run(evaluate(config))
 
 
-e2e_rollout_collection = collect_rollouts  # Gym has a second command, which the attach wraps as well
+# Gym has two more commands, which the attach wraps as well.
+e2e_rollout_collection = aggregate_rollouts = collect_rollouts
 
 
 async def _registered(config: Config) -> Config:

@@ -62,10 +62,15 @@ class Output:
         with path.open("a") as out:
             out.write(json.dumps({**result, **{key: row[key] for key in IDENTITY}}) + "\n")
 
-    def scored(self) -> dict[str, list[Row]]:
-        """For each benchmark its successful rows without their heavy fields: the body of `/aggregate_metrics`."""
-        scored: dict[str, list[Row]] = {}
-        for row in sorted(read_rows(self.main), key=identity):
-            light = {key: value for key, value in row.items() if key not in HEAVY}
-            scored.setdefault(row["agent_ref"]["name"], []).append(light)
-        return scored
+    def results(self) -> list[Row]:
+        """The successful rows, in order."""
+        return sorted(read_rows(self.main), key=identity)
+
+
+def scored_by_agent(results: Iterable[Row]) -> dict[str, list[Row]]:
+    """For each benchmark its rows without their heavy fields: the body of `/aggregate_metrics`."""
+    scored: dict[str, list[Row]] = {}
+    for row in results:
+        light = {key: value for key, value in row.items() if key not in HEAVY}
+        scored.setdefault(row["agent_ref"]["name"], []).append(light)
+    return scored

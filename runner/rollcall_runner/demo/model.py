@@ -18,6 +18,10 @@ REFUSALS: dict[str, tuple[int, str]] = {
 }
 
 
+FAILED = {"status": "failed", "error": {"code": "server_error", "message": "the engine died"}, "output": []}
+"""What a Responses API answers with status 200 when it failed."""
+
+
 def model_app(*, sound: bool) -> web.Application:
     """A policy model; `sound` ignores the planned faults."""
 
@@ -29,7 +33,8 @@ def model_app(*, sound: bool) -> web.Application:
         if fault in REFUSALS and not (fault == "model_recovers" and request.headers.get(RETRY_COUNT, "0") != "0"):
             status, text = REFUSALS[fault]
             return web.json_response({"error": {"message": text}}, status=status)
-        return web.json_response(_response(_next_item(body)))
+        answer = _response(_next_item(body))
+        return web.json_response({**answer, **FAILED} if fault == "model_failed" else answer)
 
     app = web.Application()
     app.router.add_post("/v1/responses", respond)

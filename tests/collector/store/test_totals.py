@@ -8,9 +8,6 @@ from collector_histories import STEPS, Step, events_of, new_run
 from collector_store import Store
 from hypothesis import HealthCheck, given, settings
 from rollcall_collector.contract.exchange import Answered, NotInspected
-from rollcall_collector.contract.policy import Policy, policy_from
-from rollcall_collector.store.judging import reapply
-from rollcall_collector.store.placing import RolloutOf, forget, moves, note_healed, note_moved
 from store_accounts import recounted, stored_counts
 
 SHARED = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -50,13 +47,9 @@ def test_after_facts_of_successes(store: Store) -> None:
 def test_after_rows_were_moved(store: Store) -> None:
     """A success that was answered as a failure lies in the wrong file until it is moved."""
     store.sends(begun(), ended(), Answered("d-1", "failed"))
-    assert [each["dispatch"] for each in moves_of(store)["to_results"]] == ["d-1"]
-    store.does(lambda connection: note_moved(connection, "r-1", [], ["d-1"]))
-    assert moves_of(store) == {"to_failures": [], "to_results": []}
-
-
-def moves_of(store: Store) -> dict[str, list[dict[str, object]]]:
-    return store.does(lambda connection: moves(connection, "r-1"))
+    assert store.moves() == {"to_results": ["d-1"]}
+    store.moved(to_results=["d-1"])
+    assert store.moves() == {}
 
 
 def test_after_another_policy(store: Store) -> None:
@@ -64,19 +57,14 @@ def test_after_another_policy(store: Store) -> None:
     tool = {"kind": "resources", "role": "tool", "server": "shell", "status": 404}
     store.sends(begun(), tag(**tool), ended(), begun("d-2", "1-0"), tag("d-2", "x-2", **tool), ended("d-2"))
     assert "2 rollouts failed for error statuses of tools alone" in store.reader.status("r-1", 0)["warnings"][0]
-    lenient = policy_from(Policy().as_dict() | {"tool_errors": "model_visible_4xx"})
-    changed = store.does(lambda connection: reapply(connection, "r-1", lenient))
-    assert [(each["id"], each["from"], each["to"]) for each in changed] == [
-        ("0-0", "failed", "succeeded"),
-        ("1-0", "failed", "succeeded"),
-    ]
+    changed = store.reapplies(tool_errors="model_visible_4xx")
+    assert changed == [("0-0", "failed", "succeeded"), ("1-0", "failed", "succeeded")]
     assert "math_agent: 2 failed calls are no failure by tool_errors" in store.reader.status("r-1", 0)["warnings"]
 
 
 def test_after_a_verification_was_done_again_and_a_row_archived(store: Store) -> None:
     """The one has succeeded, the other is missing."""
     store.sends(begun(), run_tag(), ended(ending="bad"), begun("d-2", "1-0"), run_tag("d-2"), ended("d-2", "bad"))
-    healed = [RolloutOf(0, 0, None, "math_agent"), RolloutOf(9, 0)]
-    assert store.does(lambda connection: note_healed(connection, "r-1", "s-1", healed)) == 1
-    assert store.does(lambda connection: forget(connection, "r-1", ["d-2", "d-unknown"])) == 1
+    assert store.heals(0, 9) == 1
+    assert store.forgets("d-2", "d-unknown") == 1
     assert store.counts() == {"succeeded": 1, "missing": 1}

@@ -12,21 +12,29 @@ BUILT_IN = (
     "resources_servers/example_single_tool_call",
     "responses_api_agents/simple_agent",
     "environment_servers/legacy_agent",
+    "environment_servers/single_agent_turn",
 )
-TRIAL_AGENT = "responses_api_agents/trial_agent"
-# Other servers of ours: an agent's folder is the trial agent's with what it has of its own.
-VARIANTS = ("responses_api_agents/ray_agent", "responses_api_agents/stray_agent")
-TRIAL_WEATHER = "resources_servers/trial_weather"
+# An agent's folder is the trial agent's with what it has of its own.
+OWN = (
+    "responses_api_agents/trial_agent",
+    "responses_api_agents/ray_agent",
+    "responses_api_agents/stray_agent",
+    "responses_api_agents/contract_agent",
+    "responses_api_models/contract_model",
+    "resources_servers/trial_weather",
+    "resources_servers/contract_bench",
+)
+CONFIGS = ("servers.yaml", "truth.yaml", "contract.yaml", "contract_episodes.yaml", "contract_judging.yaml")
 NOT_HANDED_ON = ("PYTHONPATH", "VIRTUAL_ENV")
 
 
 def working_folder(place: Path, home: Path) -> Path:
     """A folder where Gym finds our servers, and for every server an environment of Gym alone, without Rollcall."""
-    for server in (TRIAL_AGENT, *VARIANTS, TRIAL_WEATHER):
+    for server in OWN:
         copy_server(place / server)
-    for config in ("servers.yaml", "truth.yaml"):
+    for config in CONFIGS:
         shutil.copy(OURS / config, place)
-    for server in (*BUILT_IN, TRIAL_AGENT, *VARIANTS, TRIAL_WEATHER):
+    for server in (*BUILT_IN, *OWN):
         (place / server).mkdir(parents=True, exist_ok=True)
         (place / server / ".venv").symlink_to(home)
     return place

@@ -39,6 +39,22 @@ class Lab:
         with self.running(name, [*command, *self.common(name, repeats)], self.servers.env) as run:
             yield run
 
+    def evaluate(self, name: str, verb: str, *options: str) -> Outcome:
+        """Another of Gym's commands on the files of a run: `gym eval <verb>`."""
+        return self.command(name, verb, *options, *self.servers.head_options)
+
+    def reverify(self, name: str, config: str, *options: str) -> Outcome:
+        """`gym eval reverify`, which starts the servers of `config` itself."""
+        model = {"base_url": f"{self.model.url}/v1", "api_key": "x", "model_name": "m"}
+        settings = [f"++policy_{key}={value}" for key, value in model.items()]
+        place = ("+skip_venv_if_present=true", f"+uv_venv_dir={self.servers.folder}")
+        head = ("+head_server.host=127.0.0.1", f"+head_server.port={free_port()}")
+        return self.command(name, "reverify", "--config", config, *options, *settings, *place, *head)
+
+    def command(self, name: str, verb: str, *options: str) -> Outcome:
+        command = [*self.servers.gym, "eval", verb, *options]
+        return runs.begin(command, self.output(name), self.servers.env, self.servers.folder).finish()
+
     @contextmanager
     def serving(self, name: str, rows: list[tasks.Row], *before: str) -> Iterator[Run]:
         """A run that starts servers of its own; with `rollcall run` before it, the variables come from there."""
@@ -54,8 +70,7 @@ class Lab:
             yield run
 
     def common(self, name: str, repeats: int) -> list[str]:
-        output = self.output(name) / "rollouts.jsonl"
-        return ["--output", str(output), "--num-repeats", str(repeats), *self.servers.head_options]
+        return ["--output", self.rows_file(name), "--num-repeats", str(repeats), *self.servers.head_options]
 
     @contextmanager
     def running(self, name: str, command: Sequence[str], env: Mapping[str, str]) -> Iterator[Run]:
@@ -84,6 +99,10 @@ class Lab:
 
     def output(self, name: str) -> Path:
         return self.folder / "out" / name
+
+    def rows_file(self, name: str) -> str:
+        """Where a run's results lie."""
+        return str(self.output(name) / "rollouts.jsonl")
 
     def tails(self) -> str:
         """The ends of all logs, for a report of what went wrong."""

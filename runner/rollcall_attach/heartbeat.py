@@ -1,0 +1,51 @@
+"""A session's signs of life, and what becomes of a run whose proxy gives none.
+
+A proxy that has been away for GRACE seconds ends a `gym` command: Gym's clients would wait for its listeners for ever.
+"""
+
+import os
+import signal
+import threading
+import time
+
+from . import control
+from .collection import Collection
+
+GRACE = float(os.environ.get("ROLLCALL_PROXY_GRACE") or 120)
+BEAT = min(5.0, GRACE / 4)
+
+
+def keep_alive(collection: Collection) -> None:
+    """Until it has ended."""
+    threading.Thread(target=_beat, args=(collection,), name="rollcall-heartbeat", daemon=True).start()
+
+
+def _beat(collection: Collection) -> None:
+    heard = time.monotonic()
+    while not collection.ended.wait(BEAT):
+        if send(collection, "running"):
+            heard = time.monotonic()
+        elif time.monotonic() - heard >= GRACE and not collection.ended.is_set():
+            _abandon(collection)
+            return
+
+
+def send(collection: Collection, state: str) -> bool:
+    """Whether the proxy is there; what it answers is between it and the collector."""
+    try:
+        control.once("POST", f"/v1/sessions/{collection.session}/heartbeat", {"state": state})
+    except control.Refused:
+        return True
+    except control.Unavailable as failure:
+        return isinstance(failure, control.Busy)
+    return True
+
+
+def _abandon(collection: Collection) -> None:
+    collection.abandoned = True
+    control.say(
+        f"the proxy at {control.proxy_url()} has not answered for {GRACE:g} s (ROLLCALL_PROXY_GRACE); "
+        + ("stopping this run" if collection.by_command else "nothing of this run may be assumed complete")
+    )
+    if collection.by_command:
+        os.kill(os.getpid(), signal.SIGINT)

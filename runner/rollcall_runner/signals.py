@@ -1,0 +1,35 @@
+"""What `rollcall run` does about SIGINT and SIGTERM: the command ends in its own way, and nothing follows it."""
+
+import asyncio
+import signal
+from asyncio.subprocess import Process
+from contextlib import suppress
+
+
+class Signals:
+    """Listens from its making on; made inside of the event loop."""
+
+    def __init__(self) -> None:
+        self._stop, self._terminate = asyncio.Event(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+        # A terminal sends SIGINT to the command as well; SIGTERM reaches this process alone.
+        loop.add_signal_handler(signal.SIGINT, self._stop.set)
+        loop.add_signal_handler(signal.SIGTERM, self._on_terminate)
+
+    def _on_terminate(self) -> None:
+        self._stop.set()
+        self._terminate.set()
+
+    async def come_within(self, seconds: float) -> bool:
+        """Whether one has come, or comes in this time."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), seconds)
+        return self._stop.is_set()
+
+    async def pass_on(self, process: Process) -> None:
+        """Hand each SIGTERM on to the command."""
+        while True:
+            await self._terminate.wait()
+            self._terminate.clear()
+            with suppress(ProcessLookupError):
+                process.terminate()
