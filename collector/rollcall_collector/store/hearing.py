@@ -3,7 +3,7 @@
 The collector counts time by its own steady clock: what it read at its start (of PostgreSQL's, which all collectors of
 one database share, or of the machine's), and from then on the time that has passed. So a machine's clock that is set
 forward ends no session, and one that is set back keeps none alive. A collector that has just started has heard nobody:
-until it has listened for as long as a session may be silent, none has ended by its silence.
+until it has listened for as long as a session may be silent, none has ended by its silence, unless that is a day old.
 """
 
 import time
@@ -19,6 +19,10 @@ SESSION_SILENCE_S = 30.0
 """Seconds without a heartbeat after which a session has ended."""
 
 
+LONG_AGO_S = 86_400.0
+"""Seconds without a heartbeat after which a session has ended also for a collector that has just started."""
+
+
 @dataclass(frozen=True, slots=True)
 class Moment:
     """Now, and since when heartbeats have been listened for; seconds since the epoch."""
@@ -32,11 +36,8 @@ def has_ended(at: Moment) -> Any:
 
     A heartbeat from the future is none: it was noted by a clock that has been set back since.
     """
-    if at.now - at.since < SESSION_SILENCE_S:
-        return sessions.c.ended_at.is_not(None)
-    quiet = or_(
-        sessions.c.heartbeat_at < at.now - SESSION_SILENCE_S, sessions.c.heartbeat_at > at.now + SESSION_SILENCE_S
-    )
+    silence = LONG_AGO_S if at.now - at.since < SESSION_SILENCE_S else SESSION_SILENCE_S
+    quiet = or_(sessions.c.heartbeat_at < at.now - silence, sessions.c.heartbeat_at > at.now + silence)
     return or_(sessions.c.ended_at.is_not(None), and_(sessions.c.attached, quiet))
 
 

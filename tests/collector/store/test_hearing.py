@@ -20,6 +20,12 @@ def test_a_collector_that_has_just_started_ends_no_session(store: Store) -> None
     assert states(store, (later + 5, later), (later + SESSION_SILENCE_S, later)) == ["running", "ended"]
 
 
+def test_a_session_that_has_been_silent_for_a_day_has_ended_at_once(store: Store) -> None:
+    """Nobody has to wait for what an old run leaves to be done."""
+    tomorrow = T0 + 86_500
+    assert states(store, (tomorrow + 1, tomorrow)) == ["ended"]
+
+
 def test_a_heartbeat_from_the_future_keeps_no_session_alive(store: Store) -> None:
     """The clock was set back by an hour while the collector was down."""
     earlier = T0 - 3600
