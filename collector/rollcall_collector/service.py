@@ -209,7 +209,7 @@ class Collector:
         session = _validated(_SESSION, body | name)
         if session.run == "latest":
             raise Problem(400, "a field is wrong", "run: latest names the newest run; give the run an id of its own")
-        await self._write(partial(put_session, session=session, now=self._now()))
+        await self._write(partial(put_session, session=session, now=self._now(), policy=self._policy))
         return json_response({"session": session.session, "run": session.run})
 
     async def session(self, request: web.Request) -> web.Response:

@@ -72,9 +72,21 @@ class Gate:
                 doubt = f"the collector cannot be asked ({type(error).__name__}: {error})"
         return Withheld(withheld_metrics(Counts(), doubt))
 
-    async def _answer(self, run: str, server: str) -> dict[str, Any]:
+    async def ask_about(self, run: str, agent: str) -> Withheld | Released:
+        """Whether the metrics of an agent's rollouts in a run, which has dispatched them earlier, are withheld."""
+        try:
+            answer = await self._answer(run, None)
+            of_agent = [each for each in answer["benchmarks"] if each["agent"] == agent]
+            return withheld_at(of_agent) or released_at(answer | {"benchmarks": of_agent})
+        except (aiohttp.ClientError, OSError, TimeoutError, KeyError) as error:
+            doubt = f"the collector cannot be asked about run {run} ({type(error).__name__}: {error})"
+        return Withheld(withheld_metrics(Counts(), doubt))
+
+    async def _answer(self, run: str, server: str | None) -> dict[str, Any]:
+        """The gate's answer; a server is named by a dispatcher that dispatches nothing more."""
         url = f"{self._collector}/v1/runs/{run}/gate"
-        async with self._client.post(url, params={"server": server}) as answer:
+        asking = self._client.get(url) if server is None else self._client.post(url, params={"server": server})
+        async with asking as answer:
             answer.raise_for_status()
             found: dict[str, Any] = orjson.loads(await answer.read())
             return found

@@ -1,7 +1,9 @@
 """The way of an outermost `/aggregate_metrics`: asked about at the gate, then passed on, changed or answered here."""
 
+import orjson
 from aiohttp import hdrs, web
 from rollcall_collector.contract.gate import Counts, withheld_metrics
+from rollcall_collector.contract.identity import agent_of
 from rollcall_collector.contract.policy import ended_well
 
 from .aggregating import NotAnObjectError, with_coverage, without_rows
@@ -30,17 +32,22 @@ class Metrics:
         except UnknownSessionError as error:
             return await withheld_answer(request, Withheld(withheld_metrics(Counts(), str(error))))
         of_others, shards = self._sessions.shards_of(session.session)
-        server = exchange.upstream.name
+        server, received = exchange.upstream.name, None
         asked = of_shards(shards, server) if of_others else await self._gate.ask(session.run, server)
+        if isinstance(asked, Released) and (run := self._sessions.reverified_by(session.session)):
+            received = await _read(request)
+            asked = await self._gate.ask_about(run, agent_in(received, exchange))
         if isinstance(asked, Withheld):
             return await withheld_answer(request, asked)
         if asked.coverage is None:
-            return await self._forwarder.forward(request, exchange)
-        return await self._changed(request, exchange, asked)
+            return await self._forwarder.forward(request, exchange, received)
+        return await self._changed(request, exchange, asked, received)
 
-    async def _changed(self, request: web.BaseRequest, exchange: Exchange, released: Released) -> web.StreamResponse:
+    async def _changed(
+        self, request: web.BaseRequest, exchange: Exchange, released: Released, received: bytes | None
+    ) -> web.StreamResponse:
         """Pass the request on without the rows that leave, and the answer with its coverage."""
-        received = b"".join([piece async for piece in request.content.iter_any()])
+        received = await _read(request) if received is None else received
         plain = decoded(received, exchange.head.fields.get("content-encoding", ""))
         try:
             body = without_rows(plain or b"", released.leaves)
@@ -72,6 +79,19 @@ class Metrics:
         elif not coding:
             received = with_coverage(received, released.coverage or {})
         return whole(answer, received)
+
+
+async def _read(request: web.BaseRequest) -> bytes:
+    return b"".join([piece async for piece in request.content.iter_any()])
+
+
+def agent_in(received: bytes, exchange: Exchange) -> str:
+    """Whose rows a request for metrics holds; Gym asks for each agent's apart (nemo_gym 0.5 to 0.7)."""
+    try:
+        rows = orjson.loads(decoded(received, exchange.head.fields.get("content-encoding", "")) or b"")
+        return str(agent_of(rows["verify_responses"][0]))
+    except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
+        return ""
 
 
 async def withheld_answer(request: web.BaseRequest, withheld: Withheld) -> web.Response:

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import aiohttp
 from aiohttp import hdrs
-from rollcall_collector.contract.answer import Ending, read_run_answer
+from rollcall_collector.contract.answer import Ending, declared_failure, read_run_answer
 from rollcall_collector.contract.exchange import DispatchBegun, DispatchEnded, Tag
 from rollcall_collector.contract.inspection import inspector_for
 from rollcall_collector.contract.policy import Policy, ended_well
@@ -89,7 +89,8 @@ def _by_rules(asked: Asked, outcome: Outcome, status: int, body: bytes) -> Bad |
     if outcome.bad is not None:
         outcome.bad.rules = rules
         return outcome.bad
-    rule = asked.failing(body, of_failure=outcome.ending.word == "marker")
+    marked = outcome.ending.word == "marker"
+    rule = asked.failing(body, declared_failure(outcome.ending.answer or {}) if marked else ())
     if rule is None or outcome.ending.word == "no_persist":
         return None
     message = f"the rule {rule.name} says that such an answer is a failure"
@@ -103,8 +104,8 @@ def diverted(begun: DispatchBegun, ending: Ending, judged: Judged, ruling: dict[
     it is, unless something has to be added to it.
     """
     state = ruling.get("state", judged.verdict.state)
-    if state == "omitted" and ending.word != "no_persist":
-        return omitted_row(begun)
+    if state == "omitted" and not (ending.word == "no_persist" and ending.own_row):
+        return omitted_row(begun)  # nemo_gym 0.7 ends the run where an episode's result has `_ng_` keys
     if state != "failed":
         return None
     row = _row(begun, ending, judged, ruling)

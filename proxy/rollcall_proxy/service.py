@@ -122,6 +122,8 @@ class MainPort:
         if asked.get("mode") == "aggregate":
             gate = asked.get("gate")
             self._sessions.learn_shards(value["session"], gate if isinstance(gate, dict) else None)
+        if isinstance(reverified := asked.get("reverifies"), str):
+            self._sessions.learn_reverified(value["session"], reverified)
         return json_response(value | {"mode": self._settings.mode})
 
     async def heartbeat(self, request: web.Request) -> web.Response:

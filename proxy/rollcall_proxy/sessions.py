@@ -51,10 +51,19 @@ class Sessions:
         self._used: dict[str, float] = {}
         self._static: SessionOfRun | None = None
         self._shards: dict[str, dict[str, Any] | None] = {}
+        self._reverified: dict[str, str] = {}
 
     def learn_shards(self, session: str, gate: dict[str, Any] | None) -> None:
         """A session only aggregates what other runs wrote; `gate` is what those say together, None where none did."""
         self._shards[session] = gate
+
+    def learn_reverified(self, session: str, run: str) -> None:
+        """A session verifies again what a run wrote."""
+        self._reverified[session] = run
+
+    def reverified_by(self, session: str) -> str | None:
+        """The run whose rows a session verifies again."""
+        return self._reverified.get(session)
 
     def shards_of(self, session: str) -> tuple[bool, dict[str, Any] | None]:
         """Whether a session only aggregates, and the gate of the runs whose files it does that over."""
@@ -73,6 +82,7 @@ class Sessions:
         """A session has said that it ended."""
         self._on.discard(session)
         self._shards.pop(session, None)
+        self._reverified.pop(session, None)
 
     def runs_on(self) -> Iterable[str]:
         """The runs whose sessions have not ended; without the attach, those that dispatched a while ago at most."""

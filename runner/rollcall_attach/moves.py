@@ -1,9 +1,10 @@
 """Rows that are in the wrong file: the collector's verdicts name them, the results package moves them.
 
-`GET /v1/runs/{run}/moves` answers `{"to_failures": [{"task_index", "rollout_index", "stage_index", "agent", "dispatch",
-"row"}], "to_results": [{"dispatch"}]}`: rollouts whose verdict is failed, with the row that belongs into the failures
-file, and dispatches whose row there goes back. A proxy or a collector that does not know the question has nothing to
-move. Only a run's own dispatcher asks, under the run's lock and while Gym has the files closed.
+`GET /v1/runs/{run}/moves` answers `{"to_failures": […], "to_results": […]}`, each entry with `dispatch`, `benchmark`,
+`agent`, `task_index`, `rollout_index` and `stage_index`, the former with the failure `row` too: rollouts whose verdict
+is failed, and dispatches whose row in the failures file goes back. What lies where it belongs afterwards is told in
+`POST …/moved`. A proxy or a collector that does not know the question has nothing to move. Only a run's own dispatcher
+asks, under the run's lock and while Gym has the files closed.
 """
 
 from dataclasses import dataclass, field, replace
@@ -30,15 +31,19 @@ class Moves:
     """
 
     failing: dict[Key, dict[str, Any]] = field(default_factory=dict)
-    passing: tuple[str, ...] = ()
+    passing: tuple[dict[str, Any], ...] = ()
     returned: int = 0
+
+    def answer(self) -> dict[str, Any]:
+        """As the collector gave it."""
+        return {"to_failures": list(self.failing.values()), "to_results": list(self.passing)}
 
 
 def make(output: Path, run: str, lock: Any) -> Moves:
     """Ask, move, and say what has been moved. Raises MoveError."""
     try:
         wanted = ask(run)
-        return _move(output, wanted, lock) if wanted.failing or wanted.passing else wanted
+        return _move(output, run, wanted, lock) if wanted.failing or wanted.passing else wanted
     except results.errors(control.Failure) as error:
         raise MoveError(f"rows of {output} may be in the wrong file: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -55,28 +60,26 @@ def ask(run: str) -> Moves:
             return Moves()
         raise
     failing = {_key(entry): entry for entry in answer.get("to_failures") or ()}
-    return Moves(failing, tuple(entry["dispatch"] for entry in answer.get("to_results") or ()))
+    return Moves(failing, tuple(answer.get("to_results") or ()))
 
 
 def _key(entry: dict[str, Any]) -> Key:
     return entry["task_index"], entry["rollout_index"], entry.get("stage_index")
 
 
-def _move(output: Path, wanted: Moves, lock: Any) -> Moves:
-    moving = results.module("moving")
-    if moving is None:
+def _move(output: Path, run: str, wanted: Moves, lock: Any) -> Moves:
+    diverting = results.module("diverting")
+    if diverting is None:
         raise MoveError(f"rows of {output} may be in the wrong file: what would move them is not there")
-    failing = {key: moving.Failing(**_failing(entry)) for key, entry in wanted.failing.items()}
-    if failing:
-        _told(moving.to_failures(output, failing, lock=lock), files.beside(output, "_failures.jsonl"))
-    if not wanted.passing:
-        return wanted
-    passing = dict.fromkeys(wanted.passing, moving.Passing())
-    return replace(wanted, returned=_told(moving.to_results(output, passing, lock=lock), output))
-
-
-def _failing(entry: dict[str, Any]) -> dict[str, Any]:
-    return {"dispatch": entry["dispatch"], "agent": entry.get("agent"), "row": entry["row"]}
+    done = diverting.divert(output, diverting.wanted(run, wanted.answer(), ()), list, lock=lock)
+    _told(done.failures, files.beside(output, "_failures.jsonl"))
+    returned = _told(done.results, output)
+    if done.misplaced:
+        raise MoveError(f"{done.misplaced} rows of {output} lie in the wrong file: {'; '.join(done.notes[:NOTES])}")
+    placed = {"to_failures": list(done.placed_failures), "to_results": list(done.placed_results)}
+    if any(placed.values()):
+        control.call("POST", f"/v1/runs/{run}/moved", placed)
+    return replace(wanted, returned=returned)
 
 
 def _told(moved: Any, target: Path) -> int:

@@ -24,16 +24,21 @@ class Healing:
     """The run whose judge failures are judged again, and what has been sent so far, as the collector names it."""
 
     run: str
+    rollouts: Path
     sent: dict[Named, dict[str, Any]] = field(default_factory=dict)
 
 
 HEALING: ContextVar[Healing | None] = ContextVar("rollcall_healing", default=None)
 
 
+REVERIFYING: ContextVar[Collection | None] = ContextVar("rollcall_reverifying", default=None)
+
+
 def install(module: Any) -> None:
     """Fit a just imported nemo_gym.rollout_reverification."""
     patching.wrap(module.RolloutReverificationHelper, "run_from_config", _reverifying)
     patching.wrap(module, "_run_verification_payloads", _noting)
+    patching.wrap(module, "_call_aggregate_metrics", _telling_first)
 
 
 def _reverifying(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -42,13 +47,15 @@ def _reverifying(original: Callable[..., Any]) -> Callable[..., Any]:
             return await original(self, config, *args, **kwargs)
         reverification, healing = begin(config)
         sent, active = owner.SESSION.set(reverification.session), HEALING.set(healing)
+        reverifying = REVERIFYING.set(reverification)
         try:
             return await original(self, config, *args, **kwargs)
         finally:
             owner.SESSION.reset(sent)
             HEALING.reset(active)
+            REVERIFYING.reset(reverifying)
             try:
-                if healing is not None and healing.sent:
+                if healing is not None:
                     report(reverification, healing)
             finally:
                 session.close(reverification)
@@ -70,7 +77,8 @@ def begin(config: Any) -> tuple[Collection, Healing | None]:
     except BaseException:
         session.give_up(reverification)
         raise
-    return reverification, Healing(run) if run is not None and config.judge_failed_only else None
+    heals = run is not None and config.judge_failed_only
+    return reverification, Healing(run, Path(config.rollouts_jsonl_fpath).absolute()) if heals and run else None
 
 
 def _run_of(rollouts: str | None) -> str | None:
@@ -92,15 +100,39 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
     return _run_verification_payloads
 
 
+def _telling_first(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The run's gate decides over these metrics too; Gym has closed the output by now (0.5.1 to 0.7.0)."""
+
+    async def _call_aggregate_metrics(*args: Any, **kwargs: Any) -> Any:
+        reverification, healing = REVERIFYING.get(), HEALING.get()
+        if reverification is not None and healing is not None:
+            report(reverification, healing)
+        return await original(*args, **kwargs)
+
+    return _call_aggregate_metrics
+
+
 def report(reverification: Collection, healing: Healing) -> None:
-    """Tell the run which rollouts have a result now."""
-    healed = [healing.sent[named] for named in _written(reverification.output) if named in healing.sent]
+    """Tell the run, once, which rollouts have a result now, and keep its gate's new answer beside its files."""
+    sent, healing.sent = healing.sent, {}
+    healed = [sent[named] for named in _written(reverification.output) if named in sent] if sent else []
+    if not healed:
+        return
     body = {"session": reverification.session, "rollouts": healed, "output": str(reverification.output)}
     try:
-        if healed:
-            control.call("POST", f"/v1/runs/{healing.run}/healed", body)
+        control.call("POST", f"/v1/runs/{healing.run}/healed", body)
+        _renew(healing, control.call("GET", f"/v1/runs/{healing.run}/gate"))
     except control.Failure as failure:
         control.say(f"{len(healed)} rollouts scored again still count as failed in run {healing.run}: {failure}")
+
+
+def _renew(healing: Healing, gate: dict[str, Any]) -> None:
+    kept = results.module("runfile")
+    try:
+        if kept is not None:
+            kept.renew(healing.rollouts, gate)
+    except results.errors() as error:
+        control.say(f"the run file of run {healing.run} does not say what has been scored again: {error}")
 
 
 def _written(output: Path) -> list[Named]:

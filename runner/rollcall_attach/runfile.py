@@ -1,8 +1,9 @@
 """`<stem>_rollcall.json`, version 1: what is known of a run beside its output, so that files alone can answer later.
 
-`run`, `proxy`, `started_at`; `inputs_digest` once the inputs are registered; after the session's end `ended_at`, `gate`
-(the gate's last answer, or one of status 4 that says why there is none) and `files` (size and time of change of what
-that answer speaks of, null for one that is not there). What another version wrote beside these stays.
+`run`, `proxy`, `mode` (enforce or observe), `started_at`; `inputs_digest` once the inputs are registered; after the
+session's end `ended_at`, `gate` (the gate's last answer, or one of status 4 that says why there is none) and `files`
+(size and time of change of what that answer speaks of, null for one that is not there). What another version wrote
+beside these stays.
 """
 
 from datetime import UTC, datetime
@@ -16,10 +17,10 @@ OF_THE_END = ("ended_at", "gate", "files")
 FAILURES = "_failures.jsonl"
 
 
-def begun(run: str, older: dict[str, Any] | None) -> dict[str, Any]:
+def begun(run: str, mode: str, older: dict[str, Any] | None) -> dict[str, Any]:
     """What stands in the file while a session is on; `older` is that of the same run, on a resume."""
     kept = {name: value for name, value in (older or {}).items() if name not in OF_THE_END}
-    return {"started_at": _now(), **kept, "version": VERSION, "run": run, "proxy": control.proxy_url()}
+    return {"started_at": _now(), **kept, "version": VERSION, "run": run, "mode": mode, "proxy": control.proxy_url()}
 
 
 def ended(kept: dict[str, Any], output: Path, gate: dict[str, Any] | None, failure: str | None) -> dict[str, Any]:

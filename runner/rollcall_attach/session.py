@@ -43,7 +43,7 @@ def _begin(collection: Collection, resumes: bool) -> None:
         preparing.resume(collection.output, collection.run, collection.lock)
     elif collection.policy == "enforce":
         preparing.fresh(collection.output, older["run"] if older else None)
-    collection.kept = runfile.begun(collection.run, older if resumes else None)
+    collection.kept = runfile.begun(collection.run, collection.policy, older if resumes else None)
     _write_run(collection)
 
 

@@ -36,6 +36,8 @@ def verb(options: argparse.Namespace) -> int:
             lines, done = _foreseen(run, changes if options.reapply else None)
         else:
             with alone(run, "divert") as lock:
+                if options.reapply and any(run.knowledge.moves().values()):
+                    put_in_place(run.output, run.run, run.knowledge, lock)  # a move that was stopped is told first
                 changed = _reapplied(run, changes) if options.reapply else None
                 done = put_in_place(run.output, run.run, run.knowledge, lock)
                 aside = done.stale_metrics or _set_aside(run)
@@ -53,9 +55,9 @@ def put_in_place(output: Path, run: str, knowledge: Knowledge, lock: Lock | None
     done = diverting.divert(output, want, knowledge.failure_rows, lock=lock, on_progress=Progress())
     if done.placed_failures or done.placed_results:
         knowledge.note_moved(done.placed_failures, done.placed_results)
-    moved = done.failures.moved or done.results.moved
-    if knowledge.status()["state"] == "ended" and (moved or not runfile.is_current(runfile.read(output), output)):
-        runfile.renew(output, knowledge.gate())
+    kept, gate = runfile.read(output), knowledge.gate()
+    if knowledge.status()["state"] == "ended" and not (runfile.is_current(kept, output) and kept["gate"] == gate):
+        runfile.renew(output, gate)
     return done
 
 

@@ -55,7 +55,9 @@ def from_knowledge(knowledge: Knowledge, files: Files) -> Gate:
     unfinished = {_key(each): state for state in states for each in knowledge.rollouts(state)}
     found = {key: unfinished.get(key, "succeeded") for key in files.expected}
     _compare_expected(gate, files)
-    lost = [key for key, state in found.items() if state == "succeeded" and key not in files.results]
+    elsewhere = _healed(gate)  # `gym eval reverify` may have written these to another file
+    there = files.results | elsewhere
+    lost = [key for key, state in found.items() if state == "succeeded" and key not in there]
     wrong = [key for key in files.results if found.get(key) in ("failed", "omitted")]
     _doubt(files, lost, "rollouts that succeeded have no row among the results")
     _doubt(files, wrong, "rows of rollouts that did not succeed lie among the results: rollcall divert")
@@ -64,13 +66,14 @@ def from_knowledge(knowledge: Knowledge, files: Files) -> Gate:
 
 def from_files(run: Mapping[str, Any] | None, files: Files, *, is_current: bool) -> Gate:
     """By the rows: one among the results has succeeded, one among the failures has failed."""
-    found = {key: _state(key, files) for key in files.expected}
     kept = run.get("gate") if run else None
+    elsewhere = _healed(kept) if isinstance(kept, dict) else set()
+    found = {key: "succeeded" if key in elsewhere else _state(key, files) for key in files.expected}
     gate: Gate = {"run": run and run["run"], "reasons": [], "benchmarks": [], "exit_status": 0}
     if not isinstance(kept, dict):
         files.doubts.append(ONLY_FILES)
         return _settled(gate, found, files)
-    gate |= {name: kept[name] for name in ("reasons", "benchmarks", "exit_status") if name in kept}
+    gate |= {name: kept[name] for name in ("reasons", "benchmarks", "exit_status", "healed") if name in kept}
     if gate["exit_status"] == ExitStatus.ROLLCALL_FAILED:
         files.doubts += gate["reasons"]
     else:
@@ -95,6 +98,10 @@ def _check_digest(files: Files, run: Mapping[str, Any] | None) -> None:
         files.doubts.append(
             f"the materialized inputs have changed: the run began with {begun}, there is {files.digest}"
         )
+
+
+def _healed(gate: Mapping[str, Any]) -> set[Key]:
+    return {(task, rollout, stage) for task, rollout, stage in gate.get("healed") or ()}
 
 
 def _key(rollout: Mapping[str, Any]) -> Key:

@@ -16,7 +16,7 @@ from rollcall_collector.store.database import writing
 from rollcall_collector.store.judging import reapply
 from rollcall_collector.store.placing import forget, moves, note_moved
 from rollcall_collector.store.reading import UnknownRunError
-from rollcall_collector.store.schema import dispatches
+from rollcall_collector.store.schema import runs
 from sqlalchemy import Engine, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
@@ -110,13 +110,13 @@ _PATIENCE_S = 600
 class Database:
     """A collector's database, opened directly.
 
-    A run that was never judged again has no policy of its own there. The collector's is in the run's newest failure
-    row; without any failure, `policy` holds.
+    A run that was never judged again has no policy of its own there, but keeps the collector's of its last session;
+    `policy` holds for one that no collector of today has seen.
     """
 
     def __init__(self, url: str, engine: Engine, policy: Policy, run: str) -> None:
         self.where, self._engine, self._run = url, engine, run
-        self._reader = Reader(engine, _policy_of_rows(engine, run) or policy)
+        self._reader = Reader(engine, _policy_of_collector(engine, run) or policy)
 
     def knows(self) -> bool:
         try:
@@ -198,13 +198,10 @@ def _is_there(database: str) -> bool:
     return bool(path) and Path(str(path)).exists()
 
 
-def _policy_of_rows(engine: Engine, run: str) -> Policy | None:
-    failed = (dispatches.c.run == run, dispatches.c.state == "failed")
-    asked = select(dispatches.c.row).where(*failed).order_by(dispatches.c.ended_at.desc()).limit(1)
+def _policy_of_collector(engine: Engine, run: str) -> Policy | None:
     with engine.connect() as connection:
-        row = connection.execute(asked).scalar() or {}
-    kept = (row.get("_rollcall") or {}).get("policy")
-    return policy_from(kept) if kept else None
+        kept = connection.execute(select(runs.c.collector_policy).where(runs.c.run == run)).scalar()
+    return None if kept is None else policy_from(kept)
 
 
 def _portions(names: Sequence[str]) -> Iterator[Sequence[str]]:

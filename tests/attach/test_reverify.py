@@ -68,6 +68,15 @@ def test_a_run_is_told_of_the_judge_failures_that_have_a_result_now(
     assert len(rows_in(output)) == 2
 
 
+def test_a_run_is_told_before_its_metrics_are_asked_for(proxy: FakeProxy, rollouts: Path) -> None:
+    """Its gate decides over them too; its newest answer stands beside its files."""
+    reverify(proxy, rollouts, rollouts=str(rollouts))
+    requests = [request.split("/")[-1] for request, _ in proxy.seen]
+    assert requests.index("healed") < requests.index("gate") < len(requests) - 1 - requests[::-1].index("config")
+    kept = json.loads(rollouts.with_name("rollouts_rollcall.json").read_text())
+    assert (kept["run"], kept["gate"]) == ("r-7", proxy.gate)
+
+
 def test_verifying_the_results_again_heals_nothing(proxy: FakeProxy, rollouts: Path) -> None:
     """What a new verifier makes of good rollouts says nothing of the run."""
     reverify(proxy, rollouts.with_name("again.jsonl"), rollouts=str(rollouts), judge_failed_only=False)

@@ -43,8 +43,13 @@ def write(path: Path, *rows: dict[str, Any]) -> None:
 
 
 def to_failures(task: int, **more: Any) -> dict[str, Any]:
-    entry = {"task_index": task, "rollout_index": 0, "stage_index": None, "agent": "agent", "dispatch": f"d-{task}"}
-    return {**entry, "row": failure(task, "r-1", f"d-{task}"), **more}
+    return {**entry(task, f"d-{task}"), "row": failure(task, "r-1", f"d-{task}"), **more}
+
+
+def entry(task: int, dispatch: str) -> dict[str, Any]:
+    """What the collector says of a row that lies in the wrong file."""
+    indices = {"task_index": task, "rollout_index": 0, "stage_index": None}
+    return {**indices, "benchmark": "agent", "agent": "agent", "dispatch": dispatch}
 
 
 @pytest.fixture
@@ -199,7 +204,7 @@ def test_while_a_session_is_on_the_run_file_has_no_outcome(proxy: FakeProxy, out
     more = options(proxy.url, output, config={"resume": True})
     done = run_gym(code + COLLECT, RUN_FILE=str(output.with_name("rollouts_rollcall.json")), **more)
     during = json.loads(done.out[done.out.index("{") : done.out.rindex("}") + 1])
-    assert set(during) == {"version", "run", "proxy", "started_at", "inputs_digest"}
+    assert set(during) == {"version", "run", "mode", "proxy", "started_at", "inputs_digest"}
     assert "gate" in run_file(output)
 
 
@@ -215,6 +220,7 @@ def test_rows_that_have_failed_leave_the_results_before_metrics(proxy: FakeProxy
     (moved,) = rows_in(failures_of(output))
     assert moved["_rollcall"]["withheld_result"] == result(1)
     assert "1 rows have been moved" in done.err
+    assert proxy.asked("POST /v1/runs/.*/moved")[0] == {"to_failures": ["d-1"], "to_results": []}
 
 
 def test_a_class_that_counts_as_zero_counts_as_zero(proxy: FakeProxy, output: Path) -> None:
@@ -228,7 +234,7 @@ def test_a_class_that_counts_as_zero_counts_as_zero(proxy: FakeProxy, output: Pa
 
 def test_another_agents_row_of_that_number_stays(proxy: FakeProxy, output: Path) -> None:
     """In the file and in what is aggregated."""
-    proxy.moves = {"to_failures": [to_failures(0, agent="other")]}
+    proxy.moves = {"to_failures": [to_failures(0, agent="other", benchmark="other")]}
     done = collect(proxy, output, results=[result(0)])
     assert "aggregating 0 0 1.0" in done.out
     assert rows_in(output) == [result(0)]
@@ -238,11 +244,12 @@ def test_a_result_that_counts_again_comes_back(proxy: FakeProxy, output: Path) -
     """It is not among what this session aggregates, which is said."""
     back = failure(1, "r-1", "d-9")
     back["_rollcall"]["withheld_result"] = result(1)
-    proxy.moves = {"to_results": [{"dispatch": "d-9"}]}
+    proxy.moves = {"to_results": [entry(1, "d-9")]}
     done = collect(proxy, output, results=[result(0), back])
     assert rows_in(output) == [result(0), result(1)]
     assert rows_in(failures_of(output)) == []
     assert "use gym eval aggregate" in done.err
+    assert proxy.asked("POST /v1/runs/.*/moved")[0] == {"to_failures": [], "to_results": ["d-9"]}
 
 
 def test_rows_are_moved_too_where_gym_computes_no_metrics(proxy: FakeProxy, output: Path) -> None:
@@ -263,7 +270,7 @@ def test_rows_that_an_earlier_session_left_are_moved_before_gym_resumes(proxy: F
 
 def test_a_move_that_cannot_be_made_is_4(proxy: FakeProxy, output: Path) -> None:
     """Nothing may be assumed complete, and no row is lost."""
-    proxy.moves = {"to_failures": [to_failures(0, dispatch="d-of-another")]}
+    proxy.moves = {"to_failures": [to_failures(0, row=failure(5, "r-1", "d-0"))]}
     done = collect(proxy, output, results=[result(0)])
     assert done.status == 4
     assert f"rows of {output} may be in the wrong file" in done.err

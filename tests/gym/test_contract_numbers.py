@@ -84,7 +84,14 @@ def test_the_gate_says_the_same_of_the_files_alone(judged_again: dict[str, Any],
 
 
 @pytest.fixture(scope="module")
-def whole(lab: Lab) -> dict[str, Any]:
+def ends(version: str) -> None:
+    """For what no version between the oldest and the newest does in a way of its own."""
+    if version in ("0.5.1", "0.6.0"):
+        pytest.skip("tested on the oldest and the newest version")
+
+
+@pytest.fixture(scope="module")
+def whole(ends: None, lab: Lab) -> dict[str, Any]:
     """The key metrics of an uninterrupted run."""
     lab.model.plan()
     lab.collect("whole", numbers.rows(), repeats=REPEATS)
@@ -92,7 +99,7 @@ def whole(lab: Lab) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def resumed(lab: Lab) -> dict[str, Any]:
+def resumed(ends: None, lab: Lab) -> dict[str, Any]:
     """Those of a run a part of which failed at first."""
     lab.model.plan(scripted=["model"])
     assert len(lab.collect("resumed", numbers.rows(), repeats=REPEATS).failures) == REPEATS
@@ -111,8 +118,7 @@ def test_a_resumed_run_has_the_numbers_of_an_uninterrupted_one(whole: dict[str, 
 
 
 @pytest.mark.parametrize("name", ["resumed", "tools"])
-@pytest.mark.usefixtures("resumed", "judged_again")
-@pytest.mark.xfail(strict=True, reason="the gate of a session that aggregates knows no rollout")
+@pytest.mark.usefixtures("ends", "resumed", "judged_again")
 def test_an_aggregate_over_a_run_that_is_complete_has_its_numbers(
     whole: dict[str, Any], bench: Bench, name: str
 ) -> None:
@@ -121,7 +127,7 @@ def test_an_aggregate_over_a_run_that_is_complete_has_its_numbers(
     assert metrics_of(bench.lab, name, "again") == whole
 
 
-@pytest.mark.usefixtures("judged_again")
+@pytest.mark.usefixtures("ends", "judged_again")
 def test_gyms_profile_reads_rows_that_were_put_back(lab: Lab) -> None:
     inputs = str(lab.output("tools") / "rollouts_materialized_inputs.jsonl")
     profile = lab.evaluate("tools", "profile", "--inputs", inputs, "--rollouts", lab.rows_file("tools"))
@@ -129,7 +135,7 @@ def test_gyms_profile_reads_rows_that_were_put_back(lab: Lab) -> None:
 
 
 @pytest.fixture(scope="module")
-def tolerated(bench: Bench) -> Outcome:
+def tolerated(ends: None, bench: Bench) -> Outcome:
     """Half of the rollouts fail, and half may."""
     return under(bench, "tolerated", "--max-failure-rate", "0.5")
 

@@ -78,3 +78,7 @@ def test_diverting_keeps_what_was_healed(healed: Healed, bench: Bench) -> None:
     assert bench.rollcall("divert", healed.name).returncode == 0
     assert read_rows(healed.output) == before
     assert len([row for row in before if row["agent_ref"]["name"] == AGENT]) == 3
+
+
+def test_the_gate_over_the_runs_files_is_open_wherever_the_rows_were_written(healed: Healed, bench: Bench) -> None:
+    assert bench.rollcall("gate", healed.name).returncode == 0

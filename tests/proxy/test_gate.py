@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from proxystage.fakes import METRICS, RESULT, Caller, FakeServer, Heard, Said, agent
-from proxystage.world import Stage, World, told
+from proxystage.world import RUN, Stage, World, told
 
 
 async def good(_: Caller) -> object:
@@ -252,3 +252,35 @@ async def test_an_aggregate_over_shards_released_with_failures_says_what_it_cove
     await world.plays(good)
     metrics = (await aggregates(world, {"benchmarks": [SHARDS | PARTLY]})).value["key_metrics"]
     assert (metrics["rollcall/failed"], metrics["rollcall/coverage"]) == (1, 0.75)
+
+
+async def reverifies(world: World, agent: str) -> Heard:
+    """The metrics that a `gym eval reverify` over the run asks for, once it has verified one row again."""
+    body = {"run": "r-again", "mode": "reverify", "reverifies": RUN}
+    assert (await world.main("PUT", "/v1/sessions/s-again", body)).status == 200
+    row = {"_ng_task_index": 0, "_ng_rollout_index": 0, "agent_ref": {"name": agent}}
+    assert (await world.post("tools", "/verify", row, session="s-again")).status == 200
+    return await world.post("tools", "/aggregate_metrics", {"verify_responses": [row]}, session="s-again")
+
+
+@pytest.mark.parametrize(("missing", "passes"), [((), True), ((("agent", 1, 0),), False)])
+async def test_metrics_of_a_reverification_pass_the_gate_of_its_run_too(
+    world: World, missing: tuple[tuple[str, int, int], ...], passes: bool
+) -> None:
+    """They are computed over that run's rows as well."""
+    await world.plays(good)
+    await world.expects(("agent", 0, 0), *missing)
+    await world.run()
+    answer = await reverifies(world, "agent")
+    if passes:
+        assert (told(answer), answer.value) == ((200, None), METRICS)
+    else:
+        assert withheld(answer)["reason"] == "1 missing"
+
+
+async def test_metrics_of_an_agent_that_the_run_never_dispatched_to_are_withheld(world: World) -> None:
+    """Nothing is known of it."""
+    await world.plays(good)
+    await world.expects(("agent", 0, 0))
+    await world.run()
+    assert withheld(await reverifies(world, "other"))["metrics_withheld"] == 1

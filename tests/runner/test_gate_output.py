@@ -3,10 +3,11 @@
 import json
 
 import pytest
-from collector_events import begun, tag
+from collector_events import T0, begun, tag
 from collector_events import ended as event_ended
 from rollcall_collector.contract.policy import Policy
 from rollcall_collector.store.applying import apply_events
+from rollcall_collector.store.writing import Session, put_session
 from rollcall_runner.gating import ONLY_FILES
 from runner_world import World, append, read, result, write
 
@@ -60,6 +61,8 @@ def test_the_database_is_read_under_the_policy_that_the_run_had(world: World) ->
     world.succeeds(0)
     allowed = Policy(max_failure_rate=0.5)
     events = [begun("d-1", "1-0"), tag("d-1"), event_ended("d-1")]
+    session = Session(session="s-1", run="r-1", mode="fresh", output=str(world.output))
+    world.store.does(lambda connection: put_session(connection, session, T0, allowed))
     world.store.does(lambda connection: apply_events(connection, "p-2", 1, events, allowed))
     world.ends_session()
     assert about(world.gate(), "metrics", "failed") == {"metrics": "released", "failed": 1}

@@ -105,7 +105,13 @@ class Policy:
         return tuple(rule for rule in self.rules.rules if rule.name in names)
 
     def is_terminal(self, tags: Iterable[Tag], kind: str) -> bool:
-        """Whether a failure is one that no retry can mend, by a rule of the user's."""
+        """Whether a failure is one that no retry can mend, by a rule of the user's.
+
+        A rule that asks for the kind alone holds also where no call is known to have failed, as when an agent has
+        declared the failure.
+        """
+        if any(rule.is_terminal_for(kind) for rule in self.rules.rules):
+            return True
         return any(rule.effect == "terminal" for tag in tags for rule in self.matching(tag, kind))
 
     def heals_later(self, tag: Tag) -> bool:

@@ -22,7 +22,7 @@ SWALLOWED = {
 
 _ROW_CAUSE_KEYS = ("server", "role", "method", "path", "what", "status", "excerpt")
 _CAUSE_KEYS = (*_ROW_CAUSE_KEYS, "message")
-_EMPTY = ("", ())
+_EMPTY: tuple[object, ...] = ("", (), [])
 
 
 def failure_row(

@@ -80,7 +80,7 @@ def _to_3(connection: Connection) -> None:
 
 def _to_4(connection: Connection) -> None:
     """Counts beside the rollouts, folded tags, and rows in the wrong file found by an index."""
-    _add(connection, runs, ("pruned_at",))
+    _add(connection, runs, ("collector_policy", "pruned_at"))
     _add(connection, dispatches, ("misplaced",))
     _add(connection, rollouts, ("counted",))
     for table in (counts, benchmarks, notes):

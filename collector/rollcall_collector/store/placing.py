@@ -104,6 +104,20 @@ def _name(rollout: RolloutOf) -> str:
     return rollout_id(rollout.task_index, rollout.rollout_index, rollout.stage_index)
 
 
+def healed(connection: Connection, run: str) -> list[list[Any]]:
+    """The rollouts of a run that were verified again: their results may lie in another file.
+
+    (task index, rollout index, stage index)
+    """
+    here = (dispatches.c.run == run, dispatches.c.healed_by.is_not(None), exists().where(CURRENT))
+    begun = connection.execute(select(dispatches.c.begun).where(*here)).scalars()
+    return sorted(([each.get(name) for name in _INDICES] for each in begun), key=_in_order)
+
+
+def _in_order(indices: Sequence[int | None]) -> list[int]:
+    return [-1 if index is None else index for index in indices]
+
+
 def forget(connection: Connection, run: str, forgotten: Sequence[Id]) -> int:
     """The rows of these dispatches were archived: their rollouts are missing again, and their attempts not counted."""
 

@@ -19,7 +19,7 @@ from .counting import (
 from .doubts import doubts_about, servers_watched, stalled, unattributed, warnings_about
 from .hearing import Moment, has_ended
 from .judging import policy_of_run
-from .placing import moves
+from .placing import healed, moves
 from .schema import FAILED, dispatches, runs, sessions, tags
 from .tagging import first_and_last
 
@@ -89,7 +89,10 @@ class Reader:
             policy = policy_of_run(connection, name, self._policy)
             general = [f"the store cannot be written: {trouble}"] if trouble else []
             benchmarks, doubts = _benchmarks(connection, name, self.at(now), policy, server, general)
-            return _gate(name, benchmarks, doubts) | {"left_out": left_out(connection, name, benchmarks)}
+            return _gate(name, benchmarks, doubts) | {
+                "left_out": left_out(connection, name, benchmarks),
+                "healed": healed(connection, name),
+            }
 
     def resolve(self, run: str) -> str:
         """The run's id, of the newest where `latest` is asked for. Raises UnknownRunError."""

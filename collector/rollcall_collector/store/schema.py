@@ -59,6 +59,7 @@ runs = Table(
     Column("accepted_at", Float),  # unattributed failures up to then were accepted
     Column("accepted_reason", Text),
     Column("policy", JSON),  # the one it was judged again under; null: the collector's
+    Column("collector_policy", JSON),  # the collector's when its last session began, for who reads the database alone
     Column("pruned_at", Float),  # it is being removed, and is not shown any more
 )
 
@@ -133,6 +134,7 @@ dispatches = Table(
     Column("row", JSON),
     Index("dispatches_rollout", "run", "benchmark", "rollout"),
     Index("dispatches_misplaced", "run", **_where("misplaced IS TRUE")),
+    Index("dispatches_healed", "run", **_where("healed_by IS NOT NULL")),
     Index("dispatches_failed", "run", "ended_at", **_where("state = 'failed'")),
     Index("dispatches_running", "run", "started_at", "session", **_where("state = 'running'")),
     Index("dispatches_silent", "run", "benchmark", **_where("state = 'succeeded' AND model_calls = 0")),

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, func, select, update
 
 from ..contract.exchange import Id
 from ..contract.identity import rollout_id
+from ..contract.policy import Policy
 from .dialect import alone, insert
 from .schema import benchmarks, rollouts, runs, sessions
 from .totals import MISSING, Difference
@@ -57,7 +58,7 @@ class Session:
     reverifies: Id | None = None
 
 
-def put_session(connection: Connection, session: Session, now: float) -> None:
+def put_session(connection: Connection, session: Session, now: float, policy: Policy | None = None) -> None:
     """Take in a session and its run; to put it again changes nothing but the heartbeat.
 
     Of a session known from its first dispatch only, this is what it says of itself. Raises SessionConflictError.
@@ -70,11 +71,10 @@ def put_session(connection: Connection, session: Session, now: float) -> None:
         raise SessionConflictError(f"session {session.session} belongs to run {found.run}, not to {session.run}")
     pruned = select(runs.c.pruned_at).where(runs.c.run == session.run)
     if connection.execute(pruned).scalar() is not None:
-        raise SessionConflictError(
-            f"run {session.run} is being removed (rollcall prune); start afresh, or wait for that"
-        )
-    changes = {"output": session.output} | ({} if known else {"asked_at": None})
-    run = insert(connection, runs).values(run=session.run, output=session.output, created_at=now)
+        raise SessionConflictError(f"run {session.run} is being removed; wait for that, or start afresh")
+    changes: dict[str, Any] = {"output": session.output} | ({} if known else {"asked_at": None})
+    changes |= {} if policy is None else {"collector_policy": policy.as_dict()}
+    run = insert(connection, runs).values({"run": session.run, "created_at": now} | changes)
     connection.execute(run.on_conflict_do_update(index_elements=["run"], set_=changes))
     row = asdict(session) | {"heartbeat_at": now}
     del row["output"]

@@ -24,6 +24,10 @@ def _run_verification_payloads(payloads, semaphore=None):
     return iter([(row, {**row, "reward": 1.0}) for row in payloads])
 
 
+async def _call_aggregate_metrics(results, rows, output_fpath):
+    ServerClient.load_from_global_config()
+
+
 class RolloutReverificationHelper:
     async def run_from_config(self, config):
         output = Path(config.output_jsonl_fpath)
@@ -37,4 +41,5 @@ class RolloutReverificationHelper:
             if row["_ng_task_index"] in wanted().get("verified", []):
                 with output.open("a") as file:
                     file.write(json.dumps({**result, "_ng_failure_class": None}) + "\n")
+        await _call_aggregate_metrics(read(output), read(output), output)
         return []
