@@ -132,8 +132,9 @@ class Policy:
 
 
 def _unknown_route(policy: Policy, tag: Tag) -> bool:
-    """A harness that probes what there is, such as `HEAD /` or `GET /v1/models`."""
-    probed = tag.status in (404, 405) and tag.kind in ("model", "agent") and tag.role == "other"
+    """A harness that probes what there is, such as `HEAD /` or `GET /v1/models`; all of Gym's own routes are POST."""
+    unknown = tag.role == "other" or tag.method != "POST"
+    probed = unknown and tag.status in (404, 405) and tag.kind in ("model", "agent")
     return probed and tag.what == "http_status" and policy.unknown_route.of(tag.server) == "on"
 
 

@@ -32,6 +32,8 @@ def test_every_other_status_did_not(status: int) -> None:
         ({}, {}, None),
         (PROBE | {"status": 404}, {}, "unknown_route"),
         (PROBE | {"status": 405, "kind": "agent"}, {}, "unknown_route"),
+        (PROBE | {"status": 405, "role": "model", "path": "/v1/responses", "method": "HEAD"}, {}, "unknown_route"),
+        (PROBE | {"status": 405, "role": "model", "path": "/v1/responses", "method": "POST"}, {}, None),
         (PROBE | {"status": 404}, {"unknown_route": "off"}, None),
         (PROBE | {"status": 404}, {"unknown_route": "on,policy_model=off"}, None),
         (PROBE | {"status": 500}, {}, None),
