@@ -23,7 +23,7 @@ from .results.diverting import Diverted, Wanted
 from .results.errors import ResultsError
 from .results.lock import Held
 from .store import Reader, StoreBusyError
-from .store.counting import has_ended
+from .store.hearing import Moment, has_ended
 from .store.placing import note_moved
 from .store.schema import runs, sessions
 
@@ -70,6 +70,7 @@ class Mounted:
     engine: Engine
     reader: Reader
     submit: Submit
+    clock: Callable[[], float]
     troubles: dict[str, str] = field(default_factory=dict)
     _searched: dict[str, float] = field(default_factory=dict)
     _resting: dict[str, float] = field(default_factory=dict)
@@ -82,7 +83,7 @@ class Mounted:
 
     async def _look(self) -> None:
         try:
-            ended = await asyncio.to_thread(_ended, self.engine, time.time())
+            ended = await asyncio.to_thread(_ended, self.engine, self.reader.at(self.clock()))
         except SQLAlchemyError as error:
             log.warning("the runs cannot be read: %s", error)
             return
@@ -125,11 +126,11 @@ class Mounted:
         return done if done.placed_failures or done.placed_results or done.notes else None
 
     def _wanted(self, run: str, moves: dict[str, Any]) -> Wanted:
-        failed = self.reader.rollouts(run, "failed", None, 10**9, 0, time.time())
+        failed = self.reader.rollouts(run, "failed", None, 10**9, 0, self.clock())
         return diverting.wanted(run, moves, failed)
 
     def _renew(self, run: str, output: Path) -> None:
-        runfile.renew(output, self.reader.gate(run, time.time()))
+        runfile.renew(output, self.reader.gate(run, self.clock()))
 
 
 def _files(output: Path) -> list[Path]:
@@ -146,19 +147,19 @@ def _is_of(output: Path, run: str) -> bool:
     return bool(found["run"] == run and found.get("mode") != "observe")
 
 
-def _ended(engine: Engine, now: float) -> list[tuple[str, str, float]]:
+def _ended(engine: Engine, at: Moment) -> list[tuple[str, str, float]]:
     """Runs no session of which is alive: (run, output, time of the last sign of life)."""
     last = func.max(func.coalesce(sessions.c.ended_at, sessions.c.heartbeat_at))
-    alive = select(sessions.c.run).where(~has_ended(now))
+    alive = select(sessions.c.run).where(~has_ended(at))
     asked = (
         select(runs.c.run, runs.c.output, last)
         .join(sessions, sessions.c.run == runs.c.run)
         .where(runs.c.output.is_not(None), runs.c.run.not_in(alive))
         .group_by(runs.c.run, runs.c.output)
-        .having(last > now - WATCHED_S)
+        .having(last > at.now - WATCHED_S)
     )
     with engine.connect() as connection:
-        return [(run, output, at) for run, output, at in connection.execute(asked)]
+        return [(run, output, ended) for run, output, ended in connection.execute(asked)]
 
 
 def _log(run: str, done: Diverted) -> None:
