@@ -9,7 +9,7 @@ from rollcall_collector.contract.answer import Ending, declared_failure, read_ru
 from rollcall_collector.contract.exchange import DispatchBegun, DispatchEnded, Tag
 from rollcall_collector.contract.inspection import inspector_for
 from rollcall_collector.contract.policy import Policy, ended_well
-from rollcall_collector.contract.row import failure_row, identity_keys, omitted_row, with_withheld_result
+from rollcall_collector.contract.row import failure_row, identity_keys, omitted_row, with_response, with_withheld_result
 from rollcall_collector.contract.verdict import State, Verdict
 
 from .encoding import as_far_as_read, beginning
@@ -118,7 +118,7 @@ def _row(begun: DispatchBegun, ending: Ending, judged: Judged, ruling: dict[str,
         own = failure_row(begun, judged.ended, judged.verdict, judged.policy.as_dict(), judged.response)
         return ruling.get("row") or own
     row: dict[str, Any] = ruling["row"]  # tags of other proxies: only the collector knew
-    return row if ending.answer is None else with_withheld_result(row, ending.answer)
+    return with_response(row if ending.answer is None else with_withheld_result(row, ending.answer), judged.response)
 
 
 def state_answered(ending: Ending, row: dict[str, Any] | None) -> State | None:
