@@ -64,6 +64,8 @@ ENDS = {
     ),
     "abort, then done": (CHUNK + b'data: {"choices": [{"finish_reason": "abort"}]}\n\n' + DONE, {"body_failure"}),
     "no last event": (CREATED, {"body_failure", "peer_drop"}),
+    "chat without an end": (CHUNK * 2, {"body_failure"}),
+    "message without an end": (b'event: message_start\ndata: {"type": "message_start"}\n\n', {"body_failure"}),
     "anthropic error": (
         b'event: message_start\ndata: {"type": "message_start"}\n\n'
         b'event: error\ndata: {"type": "error", "error": {"type": "overloaded_error"}}\n\n',
@@ -74,8 +76,13 @@ ENDS = {
         set[str](),
     ),
 }
-PATHS = {"error, then done": "/v1/chat/completions", "abort, then done": "/v1/chat/completions"} | {
-    "anthropic error": "/v1/messages"
+CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
+PATHS = {
+    "error, then done": CHAT,
+    "abort, then done": CHAT,
+    "chat without an end": CHAT,
+    "message without an end": MESSAGES,
+    "anthropic error": MESSAGES,
 }
 STREAM = head("Content-Type: text/event-stream", "Transfer-Encoding: chunked")
 
