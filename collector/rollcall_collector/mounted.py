@@ -15,13 +15,14 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import orjson
 from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from .results import diverting, names, runfile
 from .results.diverting import Diverted, Wanted
 from .results.errors import ResultsError
-from .results.lock import Held
+from .results.lock import Held, hold
 from .store import Reader, StoreBusyError
 from .store.hearing import Moment, has_ended
 from .store.placing import note_moved
@@ -98,8 +99,8 @@ class Mounted:
             if done is not None:
                 noted = partial(note_moved, run=run, to_failures=done.placed_failures, to_results=done.placed_results)
                 await self.submit(noted)
-                await asyncio.to_thread(self._renew, run, output)
                 _log(run, done)
+            await asyncio.to_thread(self._renew, run, output)
             self._searched[run] = last
             self.troubles.pop(run, None)
         except Held:
@@ -130,7 +131,13 @@ class Mounted:
         return diverting.wanted(run, moves, failed)
 
     def _renew(self, run: str, output: Path) -> None:
-        runfile.renew(output, self.reader.gate(run, self.clock()))
+        """Keep the gate's newest answer: a policy, or an acceptance, can change it without a row being moved."""
+        if not _is_of(output, run):
+            return
+        gate, kept = self.reader.gate(run, self.clock()), runfile.read(output)
+        if kept.get("gate") != orjson.loads(orjson.dumps(gate)) or not runfile.is_current(kept, output):
+            with hold(output, {"session": f"collector of run {run}"}):
+                runfile.renew(output, gate)
 
 
 def _files(output: Path) -> list[Path]:

@@ -56,7 +56,9 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="rollcall", description="Makes evaluation runs account for every rollout.")
+    parser = argparse.ArgumentParser(
+        prog="rollcall", description="Makes evaluation runs account for every rollout.", allow_abbrev=False
+    )
     parser.add_argument("--version", action="version", version=f"rollcall {__version__}")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     add_options(_verb(verbs, "collector", _collector, "run the collector"), CollectorSettings)
@@ -86,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _verb(verbs: Any, name: str, verb: Verb, text: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text)
+    parser: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text, allow_abbrev=False)
     parser.set_defaults(verb=verb)
     return parser
 
