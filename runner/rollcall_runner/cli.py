@@ -15,11 +15,12 @@ from rollcall_collector.service import serving as collector_serving
 from rollcall_collector.settings import CollectorSettings, PolicySettings
 from rollcall_collector.status_text import benchmark_table, fitted, status_text
 from rollcall_collector.store import DatabaseError
+from rollcall_collector.store.database import said
 from rollcall_proxy.service import serving as proxy_serving
 from rollcall_proxy.settings import Limits, ProxySettings
 from sqlalchemy.exc import SQLAlchemyError
 
-from . import accepting, asking, demo, diverting, doctor, forgetting, gating, running
+from . import accepting, asking, demo, diverting, doctor, forgetting, gating, pruning, rebuilding, running
 from .options import UsageError, add_options, settings_from
 from .report import causes_table
 from .services import serve
@@ -42,8 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except asking.NoSuchRunError as error:
         print(f"rollcall: {error}", file=sys.stderr)
         return ExitStatus.NOTHING_EXPECTED
-    except (asking.UnreachableError, DatabaseError, ResultsError, SQLAlchemyError) as error:
+    except (asking.UnreachableError, DatabaseError, ResultsError) as error:
         print(f"rollcall: {error}", file=sys.stderr)
+        return ExitStatus.ROLLCALL_FAILED
+    except SQLAlchemyError as error:
+        print(f"rollcall: the database: {said(error)}", file=sys.stderr)
         return ExitStatus.ROLLCALL_FAILED
 
 
@@ -77,6 +81,10 @@ def _parser() -> argparse.ArgumentParser:
     forgetting.add_arguments(_verb(verbs, "forget", forgetting.verb, "archive failure rows, to have them sent again"))
     accepting.add_arguments(
         _verb(verbs, "accept", accepting.verb, "accept what withholds a run's metrics, and say why")
+    )
+    pruning.add_arguments(_verb(verbs, "prune", pruning.verb, "remove old runs from the database"))
+    rebuilding.add_arguments(
+        _verb(verbs, "rebuild", rebuilding.verb, "take a run that the database has lost from its files")
     )
     examine = _verb(verbs, "doctor", _doctor, "send one marked rollout and say which hops carried its owner")
     examine.add_argument("--agent", required=True, help="the agent's name, or the environment server's in front of it")
