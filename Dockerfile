@@ -8,7 +8,7 @@ COPY collector collector
 COPY proxy proxy
 COPY runner runner
 RUN ["python", "-m", "venv", "--without-pip", "/opt/rollcall"]
-RUN ["python", "-m", "pip", "--python", "/opt/rollcall/bin/python", "--no-cache-dir", "install", "--quiet", "."]
+RUN ["python", "-m", "pip", "--python", "/opt/rollcall/bin/python", "--no-cache-dir", "install", "--quiet", ".[postgresql]"]
 
 FROM ${PYTHON_IMAGE}
 COPY --from=build /opt/rollcall /opt/rollcall

@@ -1,16 +1,17 @@
-"""The examples of docs/contract.md, made by the functions that decide in the collector and the proxy."""
+"""The examples of docs/contract.md: rows of a real run, and what the contract's own functions make."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import orjson
 from rollcall_collector.contract.answer import read_run_answer
-from rollcall_collector.contract.exchange import DispatchBegun, DispatchEnded, Tag
-from rollcall_collector.contract.gate import Counts, why_withheld, withheld_metrics
+from rollcall_collector.contract.exchange import DispatchBegun, DispatchEnded
+from rollcall_collector.contract.gate import Counts, coverage_metrics, why_withheld, withheld_metrics
 from rollcall_collector.contract.policy import Policy
 from rollcall_collector.contract.row import failure_row
-from rollcall_collector.contract.verdict import Kept, judge
+from rollcall_collector.contract.verdict import judge
 
 Row = dict[str, Any]
 
@@ -26,80 +27,29 @@ BEGUN = DispatchBegun(
 )
 
 
-MODEL_CALL = Tag(
-    exchange="e.2",
-    call="c-2",
-    server="policy_model",
-    kind="model",
-    role="model",
-    method="POST",
-    path="/v1/responses",
-    what="http_status",
-    started_at=101.0,
-    ended_at=102.0,
-    depth=2,
-    owner_by="header",
-    dispatch="d-1",
-    status=400,
-    excerpt='{"error": {"message": "temperature is not supported with this model"}}',
-)
-"""A model refuses a call of the agent's."""
-
-OUTERMOST = replace(
-    MODEL_CALL,
-    exchange="e.0",
-    call="e.0",
-    server="weather_agent",
-    kind="agent",
-    role="run",
-    path="/run",
-    started_at=100.0,
-    ended_at=103.0,
-    depth=0,
-    owner_by="run",
-    status=500,
-    excerpt="Hit an exception in …",
-)
-"""The agent answers `/run` with 500."""
+REAL = orjson.loads((Path(__file__).parents[1] / "tests" / "gym" / "examples" / "rows.json").read_bytes())
+"""Rows that NeMo Gym 0.7.0 wrote in a run with a fault of each kind; ids and times are made alike."""
 
 
-SWALLOWED = {"reward": 0.0, "response": {"id": "resp_1", "output": []}}
-
-
-def row_of(answer: object, *tags: Tag, status: int | None = 200) -> Row:
-    """The row for a dispatch whose `/run` was answered like this; None stands for no usable answer."""
-    ending = None if answer is None else read_run_answer(orjson.dumps(answer))
-    ended = DispatchEnded(
-        "d-1", ending.word if ending else "bad", 110.0, 110.0, status, ending.answer if ending else None
-    )
-    return failure_row(BEGUN, ended, judge(ended, [Kept(tag) for tag in tags], Policy()), Policy().as_dict())
-
-
-def agent_run_error() -> Row:
-    return row_of(None, MODEL_CALL, OUTERMOST, status=500)
-
-
-def swallowed() -> Row:
-    return row_of(SWALLOWED, MODEL_CALL)
-
-
-def agent_request_failed() -> Row:
-    message = "cannot connect for 30 s, Rollcall's connect_window: [Errno 111] Connect call failed"
-    return row_of(None, replace(OUTERMOST, what="unreachable", status=None, message=message, excerpt=""), status=None)
-
-
-def judge_failed() -> Row:
-    judging = replace(MODEL_CALL, server="judge_model", role="judge", status=500, excerpt="judge overloaded")
-    return row_of(SWALLOWED, judging)
-
-
-def own_row() -> Row:
-    return row_of({"_ng_failure_class": "agent_timeout", "_ng_failure_message": "the sandbox was out of time"})
+def real(title: str) -> Row:
+    """A real row; of the answers in it no more than what they are."""
+    row: Row = dict(REAL[title])
+    own = row.get("_rollcall")
+    if own is not None and "withheld_result" in own:
+        withheld = {"reward": own["withheld_result"]["reward"], "…": "and all else that the agent answered"}
+        row["_rollcall"] = own | {"withheld_result": withheld}
+    for name in ("response", "responses_create_params"):
+        if name in row:
+            row[name] = {"…": "as the agent wrote it" if own is None else "what was to be judged"}
+    return row
 
 
 def episode_failure() -> Row:
     failure = {"failure_reason": "no sandbox left", "terminal": True}
-    return row_of({"episode_id": {"rollout_id": "3-0", "attempt": 0}, "task_id": {}, "failure": failure})
+    answer = {"episode_id": {"rollout_id": "3-0", "attempt": 0}, "task_id": {}, "failure": failure}
+    ending = read_run_answer(orjson.dumps(answer))
+    ended = DispatchEnded("d-1", ending.word, 110.0, 110.0, 200, ending.answer)
+    return failure_row(BEGUN, ended, judge(ended, [], Policy()), Policy().as_dict())
 
 
 def withheld() -> Row:
@@ -107,12 +57,18 @@ def withheld() -> Row:
     return withheld_metrics(counts, why_withheld(counts))
 
 
+def coverage() -> Row:
+    return coverage_metrics(Counts(succeeded=11, failed=1))
+
+
 EXAMPLES: dict[str, Callable[[], Row]] = {
-    "agent_run_error": agent_run_error,
-    "swallowed": swallowed,
-    "agent_request_failed": agent_request_failed,
-    "judge_failed": judge_failed,
-    "own_row": own_row,
+    "agent_run_error": partial(real, "/run answered an error"),
+    "agent_request_failed": partial(real, "/run got no usable answer"),
+    "swallowed": partial(real, "an inner call failed and the agent swallowed it"),
+    "stream_failed": partial(real, "a stream said that it failed"),
+    "judge_failed": partial(real, "a judge failed"),
+    "own_row": partial(real, "the agent's own failure"),
     "episode_failure": episode_failure,
     "withheld": withheld,
+    "coverage": coverage,
 }

@@ -102,10 +102,25 @@ def with_examples(text: str) -> str:
     makers: dict[str, Callable[[], Any]] = contract_examples.EXAMPLES
 
     def filled(found: re.Match[str]) -> str:
-        value = json.dumps(makers[found["name"]](), indent=2, ensure_ascii=False)
+        value = shown(makers[found["name"]]())
         return f"```json generated={found['name']}\n{value}\n```\n"
 
     return re.sub(r"```json generated=(?P<name>\w+)\n.*?```\n", filled, text, flags=re.DOTALL)
+
+
+def shown(value: Any, level: int = 0) -> str:
+    """JSON with a line for each key of the first two levels, and for each tag: rows are long."""
+    opened = isinstance(value, dict) and (level < 2 or "root_cause" in value)
+    listed = isinstance(value, list) and value and isinstance(value[0], dict)
+    if not opened and not listed:
+        return json.dumps(value, ensure_ascii=False)
+    pad = "  " * (level + 1)
+    if listed:
+        parts = [pad + json.dumps(each, ensure_ascii=False) for each in value]
+    else:
+        parts = [f"{pad}{json.dumps(key)}: {shown(each, level + 1)}" for key, each in value.items()]
+    first, last = "[]" if listed else "{}"
+    return "\n".join([first, ",\n".join(parts), "  " * level + last])
 
 
 def documents() -> dict[Path, str]:

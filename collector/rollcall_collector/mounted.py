@@ -15,15 +15,16 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import orjson
 from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from .results import diverting, names, runfile
 from .results.diverting import Diverted, Wanted
 from .results.errors import ResultsError
-from .results.lock import Held
+from .results.lock import Held, hold
 from .store import Reader, StoreBusyError
-from .store.counting import has_ended
+from .store.hearing import Moment, has_ended
 from .store.placing import note_moved
 from .store.schema import runs, sessions
 
@@ -70,6 +71,7 @@ class Mounted:
     engine: Engine
     reader: Reader
     submit: Submit
+    clock: Callable[[], float]
     troubles: dict[str, str] = field(default_factory=dict)
     _searched: dict[str, float] = field(default_factory=dict)
     _resting: dict[str, float] = field(default_factory=dict)
@@ -82,7 +84,7 @@ class Mounted:
 
     async def _look(self) -> None:
         try:
-            ended = await asyncio.to_thread(_ended, self.engine, time.time())
+            ended = await asyncio.to_thread(_ended, self.engine, self.reader.at(self.clock()))
         except SQLAlchemyError as error:
             log.warning("the runs cannot be read: %s", error)
             return
@@ -97,8 +99,8 @@ class Mounted:
             if done is not None:
                 noted = partial(note_moved, run=run, to_failures=done.placed_failures, to_results=done.placed_results)
                 await self.submit(noted)
-                await asyncio.to_thread(self._renew, run, output)
                 _log(run, done)
+            await asyncio.to_thread(self._renew, run, output)
             self._searched[run] = last
             self.troubles.pop(run, None)
         except Held:
@@ -125,11 +127,17 @@ class Mounted:
         return done if done.placed_failures or done.placed_results or done.notes else None
 
     def _wanted(self, run: str, moves: dict[str, Any]) -> Wanted:
-        failed = self.reader.rollouts(run, "failed", None, 10**9, 0, time.time())
+        failed = self.reader.rollouts(run, "failed", None, 10**9, 0, self.clock())
         return diverting.wanted(run, moves, failed)
 
     def _renew(self, run: str, output: Path) -> None:
-        runfile.renew(output, self.reader.gate(run, time.time()))
+        """Keep the gate's newest answer: a policy, or an acceptance, can change it without a row being moved."""
+        if not _is_of(output, run):
+            return
+        gate, kept = self.reader.gate(run, self.clock()), runfile.read(output)
+        if kept.get("gate") != orjson.loads(orjson.dumps(gate)) or not runfile.is_current(kept, output):
+            with hold(output, {"session": f"collector of run {run}"}):
+                runfile.renew(output, gate)
 
 
 def _files(output: Path) -> list[Path]:
@@ -146,19 +154,19 @@ def _is_of(output: Path, run: str) -> bool:
     return bool(found["run"] == run and found.get("mode") != "observe")
 
 
-def _ended(engine: Engine, now: float) -> list[tuple[str, str, float]]:
+def _ended(engine: Engine, at: Moment) -> list[tuple[str, str, float]]:
     """Runs no session of which is alive: (run, output, time of the last sign of life)."""
     last = func.max(func.coalesce(sessions.c.ended_at, sessions.c.heartbeat_at))
-    alive = select(sessions.c.run).where(~has_ended(now))
+    alive = select(sessions.c.run).where(~has_ended(at))
     asked = (
         select(runs.c.run, runs.c.output, last)
         .join(sessions, sessions.c.run == runs.c.run)
         .where(runs.c.output.is_not(None), runs.c.run.not_in(alive))
         .group_by(runs.c.run, runs.c.output)
-        .having(last > now - WATCHED_S)
+        .having(last > at.now - WATCHED_S)
     )
     with engine.connect() as connection:
-        return [(run, output, at) for run, output, at in connection.execute(asked)]
+        return [(run, output, ended) for run, output, ended in connection.execute(asked)]
 
 
 def _log(run: str, done: Diverted) -> None:

@@ -1,9 +1,8 @@
 """The collector's HTTP service: events in, verdicts and the state of runs out."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, TypeVar, cast
@@ -21,6 +20,9 @@ from .serving import Problem, bind, json_response, problems, read_json, url_of
 from .settings import CollectorSettings, split_address
 from .status_text import status_text
 from .store import Reader, StoreBusyError, Writer, open_database
+from .store.applying import apply_events
+from .store.database import said
+from .store.hearing import steady_clock
 from .store.judging import Changed, reapply
 from .store.placing import RolloutOf, forget, moves, note_healed, note_moved
 from .store.reading import UnknownRunError
@@ -31,7 +33,6 @@ from .store.writing import (
     SessionConflictError,
     UnknownSessionError,
     accept_unattributed,
-    apply_events,
     heartbeat,
     note_asked,
     put_expected,
@@ -125,8 +126,17 @@ _SESSION = TypeAdapter(Session)
 class Collector:
     """The routes; each reads its request, asks the store, and shapes the answer."""
 
-    def __init__(self, writer: Writer, reader: Reader, policy: Policy, mounted: Mounted | None = None) -> None:
-        self._writer, self._reader, self._policy, self._mounted = writer, reader, policy, mounted
+    def __init__(
+        self,
+        writer: Writer,
+        reader: Reader,
+        policy: Policy,
+        clock: Callable[[], float],
+        *,
+        mounted: Mounted | None = None,
+    ) -> None:
+        self._writer, self._reader, self._policy, self._now = writer, reader, policy, clock
+        self._mounted = mounted
 
     def app(self) -> web.Application:
         """The aiohttp application."""
@@ -159,7 +169,7 @@ class Collector:
         """The latest run: JSON when asked for, else text for people."""
         wants_json = "application/json" in request.headers.get("Accept", "")
         try:
-            status = self._with_trouble(await self._read(self._reader.status, "latest", time.time()))
+            status = self._with_trouble(await self._read(self._reader.status, "latest", self._now()))
         except Problem:
             empty = "No run has been seen yet. Start one with: rollcall run -- gym eval run …\n"
             return json_response({"runs": []}) if wants_json else web.Response(text=empty)
@@ -178,9 +188,17 @@ class Collector:
 
     async def events(self, request: web.Request) -> web.Response:
         """Take in a batch of a proxy's events; answered once they are committed."""
-        batch = await _parsed(_BATCH, request)
-        job = partial(apply_events, sender=batch.sender, first=batch.first, events=batch.events, policy=self._policy)
-        return json_response({"rulings": await self._write(job)})
+        with self._room(request):
+            batch = await _parsed(_BATCH, request)
+            job = partial(
+                apply_events,
+                sender=batch.sender,
+                first=batch.first,
+                events=batch.events,
+                policy=self._policy,
+                now=self._now(),
+            )
+            return json_response({"rulings": await self._write(job)})
 
     async def put_session(self, request: web.Request) -> web.Response:
         """A dispatcher has started."""
@@ -191,7 +209,7 @@ class Collector:
         session = _validated(_SESSION, body | name)
         if session.run == "latest":
             raise Problem(400, "a field is wrong", "run: latest names the newest run; give the run an id of its own")
-        await self._write(partial(put_session, session=session, now=time.time(), policy=self._policy))
+        await self._write(partial(put_session, session=session, now=self._now(), policy=self._policy))
         return json_response({"session": session.session, "run": session.run})
 
     async def session(self, request: web.Request) -> web.Response:
@@ -205,30 +223,31 @@ class Collector:
         if beat.state not in ("running", "ended"):
             raise Problem(400, "wrong state", f"state is {beat.state!r}; send running or ended")
         session, ended = request.match_info["session"], beat.state == "ended"
-        await self._write(partial(heartbeat, session=session, ended=ended, now=time.time()))
+        await self._write(partial(heartbeat, session=session, ended=ended, now=self._now()))
         return json_response({})
 
     async def put_expected(self, request: web.Request) -> web.Response:
         """The rollouts of the materialized inputs."""
-        body = await _parsed(_EXPECTED, request)
-        job = partial(
-            put_expected,
-            run=request.match_info["run"],
-            source=body.source,
-            digest=body.digest,
-            expected=body.rollouts,
-            now=time.time(),
-        )
-        return json_response({"expected": await self._write(job)})
+        with self._room(request):
+            body = await _parsed(_EXPECTED, request)
+            job = partial(
+                put_expected,
+                run=request.match_info["run"],
+                source=body.source,
+                digest=body.digest,
+                expected=body.rollouts,
+                now=self._now(),
+            )
+            return json_response({"expected": await self._write(job)})
 
     async def runs(self, request: web.Request) -> web.Response:
         """The newest runs first."""
-        found = await self._read(self._reader.runs, time.time(), request.query.get("launch"))
+        found = await self._read(self._reader.runs, self._now(), request.query.get("launch"))
         return json_response({"runs": found})
 
     async def status(self, request: web.Request) -> web.Response:
         """The status of a run, as text where that is asked for."""
-        status = self._with_trouble(await self._read(self._reader.status, request.match_info["run"], time.time()))
+        status = self._with_trouble(await self._read(self._reader.status, request.match_info["run"], self._now()))
         if "text/plain" in request.headers.get("Accept", ""):
             return web.Response(text=status_text(status))
         return json_response(status)
@@ -236,11 +255,12 @@ class Collector:
     async def gate(self, request: web.Request) -> web.Response:
         """Which benchmarks' metrics are released."""
         run, server = request.match_info["run"], request.query.get("server")
-        return json_response(await self._read(self._reader.gate, run, time.time(), server))
+        found = await self._read(self._reader.gate, run, self._now(), server, self._writer.trouble)
+        return json_response(found)
 
     async def ask_gate(self, request: web.Request) -> web.Response:
         """The same, asked by a dispatcher that dispatches nothing more: what was seen is all there is."""
-        await self._write(partial(note_asked, run=request.match_info["run"], now=time.time()))
+        await self._write(partial(note_asked, run=request.match_info["run"], now=self._now()))
         return await self.gate(request)
 
     async def accept(self, request: web.Request) -> web.Response:
@@ -249,7 +269,7 @@ class Collector:
         if body.what != "unattributed" or not body.reason.strip():
             raise Problem(400, "a field is wrong", 'send {"what": "unattributed", "reason": "<why>"}')
         run = request.match_info["run"]
-        if not await self._write(partial(accept_unattributed, run=run, reason=body.reason, now=time.time())):
+        if not await self._write(partial(accept_unattributed, run=run, reason=body.reason, now=self._now())):
             raise Problem(404, "not found", f"no run has the id {run}")
         return await self.status(request)
 
@@ -305,20 +325,29 @@ class Collector:
         run, state, benchmark = request.match_info["run"], query.get("state"), query.get("benchmark")
         if state not in (None, "succeeded", "failed", "omitted", "running", "missing"):
             raise Problem(400, "unknown state", f"{state!r}; one of succeeded, failed, omitted, running, missing")
-        found = await self._read(self._reader.rollouts, run, state, benchmark, limit, after, time.time())
+        found = await self._read(self._reader.rollouts, run, state, benchmark, limit, after, self._now())
         return json_response({"rollouts": found})
 
     async def rollout(self, request: web.Request) -> web.Response:
         """One rollout with its dispatches and their tags."""
         run, rollout = request.match_info["run"], request.match_info["rollout"]
         benchmark = request.query.get("benchmark")
-        return json_response(await self._read(self._reader.rollout, run, rollout, time.time(), benchmark))
+        return json_response(await self._read(self._reader.rollout, run, rollout, self._now(), benchmark))
 
     async def failures(self, request: web.Request) -> web.StreamResponse:
         """The failure rows of a run, one JSON object a line."""
         rows = await self._read(lambda: list(self._reader.failures(request.match_info["run"])))
         body = b"".join(orjson.dumps(row) + b"\n" for row in rows)
         return web.Response(body=body, content_type="application/jsonl")
+
+    @contextmanager
+    def _room(self, request: web.Request) -> Iterator[None]:
+        """Room for the request, before it is read."""
+        try:
+            with self._writer.room(request.content_length or 0):
+                yield
+        except StoreBusyError as error:
+            raise Problem(503, "the store is busy", str(error), {"Retry-After": "1"}) from error
 
     async def _write(self, job: Callable[[Any], Result]) -> Result:
         try:
@@ -336,7 +365,7 @@ class Collector:
                 409, "another run's session", f"{error}; give each dispatcher a session of its own"
             ) from error
         except SQLAlchemyError as error:
-            raise Problem(503, "the database cannot be written", str(error)) from error
+            raise Problem(503, "the database cannot be written", said(error), {"Retry-After": "1"}) from error
 
     async def _read(self, read: Callable[..., Result], *arguments: Any) -> Result:
         try:
@@ -344,7 +373,7 @@ class Collector:
         except UnknownRunError as error:
             raise Problem(404, "not found", str(error)) from error
         except SQLAlchemyError as error:
-            raise Problem(503, "the database cannot be read", str(error)) from error
+            raise Problem(503, "the database cannot be read", said(error), {"Retry-After": "1"}) from error
 
 
 class _DryRunError(Exception):
@@ -388,16 +417,18 @@ async def serving(settings: CollectorSettings) -> AsyncIterator[str]:
     """Run a collector; yields its URL. Raises DatabaseError and OSError at the start."""
     bound = bind(*split_address(settings.listen))
     try:
-        engine = open_database(settings.database)
+        engine = open_database(settings.database, settings.database_connections)
     except BaseException:
         bound.close()
         raise
-    writer = Writer(engine, settings.queue_limit)
-    reader = Reader(engine, settings.policy)
+    clock = steady_clock(engine)
+    writer = Writer(engine, settings.queue_limit, settings.queue_bytes)
+    reader = Reader(engine, settings.policy, clock())
     mounted = None
     if settings.results is not None:
-        mounted = Mounted(Folder(settings.results, settings.results_seen_as), engine, reader, writer.submit)
-    collector = Collector(writer, reader, settings.policy, mounted)
+        folder = Folder(settings.results, settings.results_seen_as)
+        mounted = Mounted(folder, engine, reader, writer.submit, clock)
+    collector = Collector(writer, reader, settings.policy, clock, mounted=mounted)
     runner = web.AppRunner(collector.app(), access_log=None, shutdown_timeout=5)
     await runner.setup()
     try:

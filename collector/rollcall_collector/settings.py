@@ -9,6 +9,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from .contract.policy import WORDS, Policy, parse_rule
 from .contract.rules import Rules, RulesError, load_rules
+from .store.database import CONNECTIONS
+from .store.writer import CAPACITY_BYTES
 
 
 def state_folder() -> Path:
@@ -131,8 +133,12 @@ class CollectorSettings(PolicySettings):
     model_config = SettingsConfigDict(env_prefix="ROLLCALL_COLLECTOR_", frozen=True, extra="forbid")
 
     listen: Address = Field("127.0.0.1:7078", description="HOST:PORT to listen on; port 0 takes any free one")
-    database: str = Field(default_factory=_default_database, description="sqlite:///PATH of the database")
+    database: str = Field(default_factory=_default_database, description="sqlite:///PATH, or postgresql://…")
+    database_connections: int = Field(
+        CONNECTIONS, ge=2, description="connections to the database at the most, busy and idle"
+    )
     queue_limit: int = Field(4096, ge=1, description="batches that may wait before senders get 503")
+    queue_bytes: int = Field(CAPACITY_BYTES, ge=1, description="bytes of requests in hand before senders get 503")
     results: Annotated[Path | None, AfterValidator(_folder)] = Field(
         None, description="folder of the runs' results, mounted here: rows are moved to where they belong by themselves"
     )

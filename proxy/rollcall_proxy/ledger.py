@@ -26,7 +26,8 @@ class Book:
     """One dispatch's page.
 
     By call: its role, when it recovered, and when its server gave a good answer to another one. `response` is that of
-    a `/verify` request in whose verification something failed.
+    a `/verify` request in whose verification something failed; `verified` the body and the coding of one in which
+    nothing is known here to have failed.
     """
 
     begun: DispatchBegun | None = None
@@ -37,6 +38,7 @@ class Book:
     outlived: dict[str, float] = field(default_factory=dict)
     model_calls: int = 0
     response: dict[str, Any] | None = None
+    verified: tuple[bytearray, str] | None = None
 
     def standing(self) -> Iterator[tuple[str, str, float]]:
         """The calls that stand failed: id, server, when the last exchange ended."""
@@ -138,6 +140,16 @@ class Ledger:
     def keep_response(self, dispatch: str, response: dict[str, Any]) -> None:
         """Keep what a dispatch has asked to be verified."""
         self._book(dispatch).response = response
+
+    def keep_verified(self, dispatch: str, body: bytearray, coding: str) -> None:
+        """Keep the `/verify` request of a dispatch that is open here: another proxy may see that its judge fails."""
+        if book := self._books.get(dispatch):
+            book.verified = (body, coding)
+
+    def verified_of(self, dispatch: str) -> tuple[bytearray, str] | None:
+        """The `/verify` request of a dispatch that is open here, as it came."""
+        book = self._books.get(dispatch)
+        return book.verified if book else None
 
     def response_of(self, dispatch: str) -> dict[str, Any] | None:
         """What a dispatch has asked to be verified, where that failed."""

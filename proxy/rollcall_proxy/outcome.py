@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rollcall_collector.contract.answer import Ending, read_run_answer
+from rollcall_collector.contract.answer import Ending, declared_failure, read_run_answer
 from rollcall_collector.contract.exchange import DispatchBegun, DispatchEnded, Tag
 from rollcall_collector.contract.inspection import inspector_for
 from rollcall_collector.contract.policy import Policy, ended_well
-from rollcall_collector.contract.row import failure_row, identity_keys, omitted_row, with_withheld_result
+from rollcall_collector.contract.row import failure_row, identity_keys, omitted_row, with_response, with_withheld_result
 from rollcall_collector.contract.verdict import State, Verdict
 
 from .answers import Said
@@ -88,7 +88,8 @@ def _by_rules(asked: Asked, outcome: Outcome, status: int, body: bytes) -> Bad |
     if outcome.bad is not None:
         outcome.bad.rules = rules
         return outcome.bad
-    rule = asked.failing(body, of_failure=outcome.ending.word == "marker")
+    marked = outcome.ending.word == "marker"
+    rule = asked.failing(body, declared_failure(outcome.ending.answer or {}) if marked else ())
     if rule is None or outcome.ending.word == "no_persist":
         return None
     message = f"the rule {rule.name} says that such an answer is a failure"
@@ -102,8 +103,8 @@ def diverted(begun: DispatchBegun, ending: Ending, judged: Judged, ruling: dict[
     it is, unless something has to be added to it.
     """
     state = ruling.get("state", judged.verdict.state)
-    if state == "omitted" and ending.word != "no_persist":
-        return omitted_row(begun)
+    if state == "omitted" and not (ending.word == "no_persist" and ending.own_row):
+        return omitted_row(begun)  # nemo_gym 0.7 ends the run where an episode's result has `_ng_` keys
     if state != "failed":
         return None
     row = _row(begun, ending, judged, ruling)
@@ -116,7 +117,7 @@ def _row(begun: DispatchBegun, ending: Ending, judged: Judged, ruling: dict[str,
         own = failure_row(begun, judged.ended, judged.verdict, judged.policy.as_dict(), judged.response)
         return ruling.get("row") or own
     row: dict[str, Any] = ruling["row"]  # tags of other proxies: only the collector knew
-    return row if ending.answer is None else with_withheld_result(row, ending.answer)
+    return with_response(row if ending.answer is None else with_withheld_result(row, ending.answer), judged.response)
 
 
 def state_answered(ending: Ending, row: dict[str, Any] | None) -> State | None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from rollcall_collector.contract.answer import Ending
-from rollcall_collector.contract.exchange import Answered, CarrierShared, DispatchBegun, DispatchEnded, Event
+from rollcall_collector.contract.exchange import Answered, CarrierShared, DispatchBegun, DispatchEnded, Event, Verified
 from rollcall_collector.contract.verdict import State
 
 from .answers import Made, own_answer, whole
@@ -21,7 +21,7 @@ from .forwarding import Forwarder, read
 from .ledger import Ledger
 from .outcome import Judged, Outcome, diverted, read_outcome, state_answered
 from .owners import explicit_id, trace_of, with_attempt
-from .recording import Records
+from .recording import Records, response_in
 from .sender import NotStoredError, Sender
 from .settings import ProxySettings
 from .upstream import UpstreamError
@@ -63,6 +63,7 @@ class OutermostRun:
             await self._tag(exchange, outcome)
             judged = self._judged(exchange, outcome)
             ruling = await self._stored(outcome, judged.ended)
+            judged = self._with_response(judged, ruling)
         finally:
             self._ledger.close(begun.dispatch)
             self._carriers.release(begun.dispatch)
@@ -135,6 +136,19 @@ class OutermostRun:
         told = ended if verdict.state == "failed" else replace(ended, answer=None)
         response = self._ledger.response_of(ended.dispatch)
         return Judged(told, verdict, self._records.in_force.policy, response)
+
+    def _with_response(self, judged: Judged, ruling: dict[str, Any]) -> Judged:
+        """A judge that failed before another proxy: here alone is known what it was to judge."""
+        dispatch = judged.ended.dispatch
+        verified = self._ledger.verified_of(dispatch)
+        is_judges = (ruling.get("row") or {}).get("_ng_failure_class") == "judge_failed"
+        if judged.response is not None or verified is None or not is_judges:
+            return judged
+        body, coding = verified
+        response = response_in(bytes(body), coding)
+        if response is not None:
+            self._sender.put(Verified(dispatch, response))
+        return replace(judged, response=response)
 
     async def _stored(self, outcome: Outcome, ended: DispatchEnded) -> dict[str, Any]:
         """Have the end stored; the collector's ruling, empty where it could not be asked."""

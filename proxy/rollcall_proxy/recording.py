@@ -72,9 +72,11 @@ class Records:
         dispatch = exchange.dispatch
         if exchange.role != "verify" or dispatch is None or exchange.sent is None:
             return
+        body, coding = exchange.sent.body, exchange.head.fields.get("content-encoding", "")
         if not (failed or exchange.tagged or self._ledger.judge_failed(dispatch)):
+            self._ledger.keep_verified(dispatch, body, coding)
             return
-        response = response_in(bytes(exchange.sent.body), exchange.head.fields.get("content-encoding", ""))
+        response = response_in(bytes(body), coding)
         if response is not None:
             self._ledger.keep_response(dispatch, response)
             self._sender.put(Verified(dispatch, response))

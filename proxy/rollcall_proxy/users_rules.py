@@ -1,5 +1,6 @@
 """What the user's rules say of one answer."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from rollcall_collector.contract.policy import Policy
@@ -26,18 +27,20 @@ class Asked:
         """The names of those that ask for something in the body, and find it."""
         return tuple(rule.name for rule in self.candidates if rule.needs_body and rule.matches_body(body))
 
-    def failing(self, body: bytes, of_failure: bool = False) -> Rule | None:
+    def failing(self, body: bytes, declared: Collection[str] = ()) -> Rule | None:
         """The rule by which an answer is a failure in which nothing else found one.
 
         A terminal rule must speak of the answer: one that names no more than a place says what its failures are. In
-        what is a failure already (`of_failure`), only a terminal rule has something to say.
+        what declares a failure itself, of these kinds (`declared`), only a terminal rule has something to say.
         """
-        holding = [rule for rule in self.candidates if rule.is_for(what=None, kind=None) and rule.matches_body(body)]
+        kinds = declared or (None,)
+        speaking = (rule for rule in self.candidates if any(rule.is_for(what=None, kind=kind) for kind in kinds))
+        holding = [rule for rule in speaking if rule.matches_body(body)]
         decided = next((rule for rule in holding if rule.effect != "terminal"), None)
-        if decided is not None and not of_failure:
+        if decided is not None and not declared:
             return decided if decided.effect == "failure" else None
         terminal = (rule for rule in holding if rule.effect == "terminal")
-        return next((rule for rule in terminal if of_failure or rule.needs_body or rule.status), None)
+        return next((rule for rule in terminal if declared or rule.needs_body or rule.status), None)
 
 
 _NONE = Asked(())

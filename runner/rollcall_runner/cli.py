@@ -15,11 +15,12 @@ from rollcall_collector.service import serving as collector_serving
 from rollcall_collector.settings import CollectorSettings, PolicySettings
 from rollcall_collector.status_text import benchmark_table, fitted, status_text
 from rollcall_collector.store import DatabaseError
+from rollcall_collector.store.database import said
 from rollcall_proxy.service import serving as proxy_serving
 from rollcall_proxy.settings import Limits, ProxySettings
 from sqlalchemy.exc import SQLAlchemyError
 
-from . import asking, demo, diverting, doctor, forgetting, gating, running
+from . import accepting, asking, demo, diverting, doctor, forgetting, gating, pruning, rebuilding, running
 from .options import UsageError, add_options, settings_from
 from .report import causes_table
 from .services import serve
@@ -42,8 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except asking.NoSuchRunError as error:
         print(f"rollcall: {error}", file=sys.stderr)
         return ExitStatus.NOTHING_EXPECTED
-    except (asking.UnreachableError, DatabaseError, ResultsError, SQLAlchemyError) as error:
+    except (asking.UnreachableError, DatabaseError, ResultsError) as error:
         print(f"rollcall: {error}", file=sys.stderr)
+        return ExitStatus.ROLLCALL_FAILED
+    except SQLAlchemyError as error:
+        print(f"rollcall: the database: {said(error)}", file=sys.stderr)
         return ExitStatus.ROLLCALL_FAILED
 
 
@@ -56,7 +60,9 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="rollcall", description="Makes evaluation runs account for every rollout.")
+    parser = argparse.ArgumentParser(
+        prog="rollcall", description="Makes evaluation runs account for every rollout.", allow_abbrev=False
+    )
     parser.add_argument("--version", action="version", version=f"rollcall {__version__}")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     add_options(_verb(verbs, "collector", _collector, "run the collector"), CollectorSettings)
@@ -73,11 +79,13 @@ def _parser() -> argparse.ArgumentParser:
     _about_a_run(_verb(verbs, "failures", _failures, "the failed rollouts by root cause"))
     diverting.add_arguments(_verb(verbs, "divert", diverting.verb, "put every row where its verdict says"))
     forgetting.add_arguments(_verb(verbs, "forget", forgetting.verb, "archive failure rows, to have them sent again"))
-    accept = _verb(verbs, "accept", _accept, "accept what withholds a run's metrics, and say why")
-    accept.add_argument("run", help="a run's id, or latest")
-    accept.add_argument("what", choices=["unattributed"], help="failed calls without an owner")
-    accept.add_argument("--reason", required=True, help="why they may be accepted; it is recorded")
-    accept.add_argument("--collector", default=None, help="URL of a collector or proxy (default: ROLLCALL_PROXY, 7078)")
+    accepting.add_arguments(
+        _verb(verbs, "accept", accepting.verb, "accept what withholds a run's metrics, and say why")
+    )
+    pruning.add_arguments(_verb(verbs, "prune", pruning.verb, "remove old runs from the database"))
+    rebuilding.add_arguments(
+        _verb(verbs, "rebuild", rebuilding.verb, "take a run that the database has lost from its files")
+    )
     examine = _verb(verbs, "doctor", _doctor, "send one marked rollout and say which hops carried its owner")
     examine.add_argument("--agent", required=True, help="the agent's name, or the environment server's in front of it")
     examine.add_argument("--input", required=True, help="JSON Lines file whose first row is sent")
@@ -88,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _verb(verbs: Any, name: str, verb: Verb, text: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text)
+    parser: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text, allow_abbrev=False)
     parser.set_defaults(verb=verb)
     return parser
 
@@ -139,14 +147,6 @@ def _gate(options: argparse.Namespace) -> int:
 def _failures(options: argparse.Namespace) -> int:
     found = _asked(options, "/rollouts", state="failed", limit="10000")["rollouts"]
     _print(options, found, lambda: "\n".join(causes_table(found)).strip() or "no failures")
-    return ExitStatus.SUCCEEDED
-
-
-def _accept(options: argparse.Namespace) -> int:
-    url = options.collector or asking.default_url()
-    run = asking.get(url, asking.run_path(options.run))["run"]
-    status = asking.send(url, asking.run_path(run, "/accept"), {"what": options.what, "reason": options.reason}, "POST")
-    print(status_text(status).rstrip())
     return ExitStatus.SUCCEEDED
 
 

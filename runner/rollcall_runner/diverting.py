@@ -55,9 +55,9 @@ def put_in_place(output: Path, run: str, knowledge: Knowledge, lock: Lock | None
     done = diverting.divert(output, want, knowledge.failure_rows, lock=lock, on_progress=Progress())
     if done.placed_failures or done.placed_results:
         knowledge.note_moved(done.placed_failures, done.placed_results)
-    moved = done.failures.moved or done.results.moved
-    if knowledge.status()["state"] == "ended" and (moved or not runfile.is_current(runfile.read(output), output)):
-        runfile.renew(output, knowledge.gate())
+    kept, gate = runfile.read(output), knowledge.gate()
+    if knowledge.status()["state"] == "ended" and not (runfile.is_current(kept, output) and kept["gate"] == gate):
+        runfile.renew(output, gate)
     return done
 
 

@@ -7,19 +7,16 @@ only where no collector that knows the run answers; SQLite orders the two should
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Protocol
 
 from rollcall_collector.contract.policy import Policy, policy_from
 from rollcall_collector.store import Reader, open_database
-from rollcall_collector.store.database import writing
+from rollcall_collector.store.database import exists, writing
 from rollcall_collector.store.judging import reapply
 from rollcall_collector.store.placing import forget, moves, note_moved
 from rollcall_collector.store.reading import UnknownRunError
 from rollcall_collector.store.schema import runs
 from sqlalchemy import Engine, select
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
 
 from . import asking
 
@@ -170,7 +167,7 @@ def known(run: str, collector: str | None, database: str, policy: Policy) -> Ite
     if found is not None:
         yield found
         return
-    if not _is_there(database):
+    if not exists(database):  # opening it would make one
         yield None
         return
     engine = open_database(database)
@@ -187,15 +184,6 @@ def _collector(url: str, run: str) -> Collector | None:
     except (asking.NoSuchRunError, asking.UnreachableError):
         return None
     return Collector(url, run)
-
-
-def _is_there(database: str) -> bool:
-    """Opening a database that is not there would make one."""
-    try:
-        path = make_url(database).database
-    except ArgumentError:
-        return True  # opening it says what is wrong
-    return bool(path) and Path(str(path)).exists()
 
 
 def _policy_of_collector(engine: Engine, run: str) -> Policy | None:

@@ -107,12 +107,14 @@ class GymRun:
         await self.world.main("POST", f"/v1/sessions/{self.session}/heartbeat", {"state": "ended"})
 
     async def rollcall(self, verb: str, *arguments: str, collector: str | None = None) -> tuple[int, str, str]:
-        """The verb about this run: exit status, standard output, standard error."""
-        where = ["--output", str(self.output)] if verb in ("gate", "divert") else []
-        if verb in ("gate", "divert"):
-            where += ["--database", f"sqlite:///{self.world.folder / 'c.sqlite3'}"]
-        command = [verb, *where, "--collector", collector or self.world.collector, *arguments]
-        return await asyncio.to_thread(self._main, command)
+        """The verb about this run's files: exit status, standard output, standard error."""
+        where = ["--output", str(self.output), "--collector", collector or self.world.collector]
+        database = f"sqlite:///{self.world.folder / 'c.sqlite3'}"
+        return await asyncio.to_thread(self._main, [verb, *where, "--database", database, *arguments])
+
+    async def asks(self, verb: str, collector: str | None = None) -> tuple[int, str, str]:
+        """The verb about the run by its id, which only a collector can answer."""
+        return await asyncio.to_thread(self._main, [verb, RUN, "--collector", collector or self.world.collector])
 
     def _main(self, command: list[str]) -> tuple[int, str, str]:
         try:

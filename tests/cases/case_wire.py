@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from proxystage.fakes import RESULT, Caller
-from proxystage.raw import Peer, Script, asked, connect, post
+from proxystage.raw import Peer, Script, asked, post
 from proxystage.world import World
 
 LAST_CHUNK = b"0\r\n\r\n"
@@ -65,6 +65,3 @@ def unchunked(body: bytes) -> tuple[bytes, bool]:
 
 def cut_anywhere(body: bytes, size: int) -> Sequence[bytes]:
     return [body[at : at + size] for at in range(0, len(body), size)]
-
-
-__all__ = ["LAST_CHUNK", "asked", "chunked", "connect", "cut_anywhere", "head", "post", "saying", "swallowed"]

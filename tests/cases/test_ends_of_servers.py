@@ -11,12 +11,13 @@ from aiohttp import web
 from attachlab import run_gym
 from case_run import GymRun, names
 from case_wire import head
-from collector_events import T0, begun, tag
+from collector_events import T0, begun, ended, tag
 from collector_store import Store
 from proxystage.fakes import RESULT, Caller, FakeServer, Said
 from proxystage.process import proxy_process
 from proxystage.raw import Peer
 from proxystage.world import Stage, World, cause, eventually, told
+from rollcall_collector.contract.exchange import Tag
 from rollcall_proxy.settings import Limits
 
 ZERO = RESULT | {"reward": 0.0}
@@ -268,17 +269,29 @@ async def test_retries_are_the_callers_own_and_so_is_their_pace(world: World) ->
     assert told_to_wait == [(429, "7")] * TRIES
     assert len(model.heard) == TRIES
     assert cause(answer.value) == ("model", "model", "http_status", 429)
-    assert len({each["call"] for each in await world.tags()}) == 1
+    [record] = await world.tags()
+    assert (record["count"], record["last_at"] > record["ended_at"], len(answer.body) < 4000) == (TRIES, True, True)
 
 
 def test_a_rollout_that_tries_for_ever_shows_as_stalled_meanwhile(tmp_path: Path) -> None:
-    """While its tags go on coming in (NVIDIA-NeMo/Gym#2527)."""
+    """Five thousand tries are one record with first and last time, and the row is small (NVIDIA-NeMo/Gym#2527)."""
     store = Store(tmp_path / "x.sqlite3")
     store.session()
     store.expects(0)
     store.sends(begun("d-0", "0-0"))
-    store.sends(*[tag("d-0", f"x-{number}", call="c-1", status=429) for number in range(100)])
+    for first in range(0, 5000, 500):
+        store.sends(*[refused(number) for number in range(first, first + 500)])
     store.beats(now=T0 + 700)
-    status = store.reader.status("r-1", T0 + 700)
+    status, shown = store.reader.status("r-1", T0 + 700), store.rollout("0-0", now=T0 + 700)
+    [ruling] = store.sends(ended("d-0", answer_began_at=T0 + 700, ended_at=T0 + 701))
     store.close()
     assert (status["stalled"], status["totals"]["running"]) == (1, 1)
+    [record] = shown["dispatches"][0]["tags"]
+    assert [record[word] for word in ("count", "started_at", "last_at")] == [5000, T0, refused(4999).ended_at]
+    assert (ruling["state"], len(json.dumps(ruling["row"])) < 4000) == ("failed", True)
+
+
+def refused(number: int) -> Tag:
+    """One of the tries of a loop."""
+    times = {"started_at": T0 + number / 10, "ended_at": T0 + number / 10 + 0.05}
+    return tag("d-0", f"x-{number}", call="c-1", status=429, **times)

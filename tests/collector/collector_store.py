@@ -1,4 +1,4 @@
-"""A store in a real file, told and asked without the service; times are the test's own."""
+"""A store in a real database, told and asked without the service; times are the test's own."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -9,11 +9,12 @@ from collector_events import T0, verified_again
 from rollcall_collector.contract.exchange import Event
 from rollcall_collector.contract.policy import Policy, policy_from
 from rollcall_collector.store import Reader, open_database
+from rollcall_collector.store.applying import apply_events
+from rollcall_collector.store.database import writing
 from rollcall_collector.store.judging import Changed, reapply
 from rollcall_collector.store.placing import RolloutOf, forget, moves, note_healed, note_moved
 from rollcall_collector.store.writing import (
     Session,
-    apply_events,
     heartbeat,
     note_asked,
     put_expected,
@@ -27,13 +28,13 @@ Result = TypeVar("Result")
 class Store:
     """One database. Senders number their events by themselves, from 1 on."""
 
-    def __init__(self, path: Path) -> None:
-        self.engine = open_database(f"sqlite:///{path}")
+    def __init__(self, database: Path | str) -> None:
+        self.engine = open_database(database if isinstance(database, str) else f"sqlite:///{database}")
         self.reader = Reader(self.engine, Policy())
         self._sent: Counter[str] = Counter()
 
     def does(self, job: Callable[[Connection], Result]) -> Result:
-        with self.engine.begin() as connection:
+        with writing(self.engine).begin() as connection:
             return job(connection)
 
     def takes(self, first: int, *events: Event, sender: str = "p-1") -> list[dict[str, Any]]:

@@ -68,6 +68,19 @@ async def test_rows_are_moved_once_the_session_has_ended(output: Path) -> None:
         await until(lambda: tasks(failures) == [1, 0])
 
 
+async def test_the_gates_answer_is_kept_anew_where_no_row_moves(output: Path) -> None:
+    """Another policy can change it alone."""
+    run_file = output.with_name("x_rollcall.json")
+    async with watching(output) as client:
+        await ends(client)
+        await until(lambda: "gate" in json.loads(run_file.read_text()))
+        await client.expects(0, 1)
+        await client.call("POST", "/v1/runs/r-1/reapply", {"policy": {"max_failure_rate": 0.5}})
+        gate = await client.get("/v1/runs/r-1/gate")
+        assert gate["benchmarks"][0]["metrics"] == "released"
+        await until(lambda: json.loads(run_file.read_text())["gate"] == gate)
+
+
 async def test_rows_stay_while_a_session_or_another_process_is_at_them(output: Path) -> None:
     """The end of the lock is waited for."""
     with hold(output, {"session": "s-1"}):

@@ -154,8 +154,8 @@ class Teller:
             what=read.what,
             body=call.act.body,
         )
-        rules = self.policy.rules
-        found = read.what is None and (rules.decision(names) == "failure" or rules.terminal(names))
+        effects = {rule.effect for rule in self.policy.rules.rules if rule.name in names}
+        found = read.what is None and bool(effects & {"failure", "terminal"})
         what: What | None = "body_failure" if found else read.what
         return replace(read, rules=names, by_rule=found, what=what)
 

@@ -1,12 +1,13 @@
 """A judge's failure keeps the answer that was to be judged, whatever the agent makes of it."""
 
+import json
 from typing import Any
 
 import pytest
 from aiohttp import web
 from proxystage.bodies import zipped
 from proxystage.fakes import Caller, FakeServer, Heard, Said
-from proxystage.world import TOOLS, World, told
+from proxystage.world import TOOLS, World, eventually, told
 from rollcall_proxy.recording import response_in
 
 GENERATED = {"id": "resp_7", "output": [{"type": "message", "content": "4"}]}
@@ -43,6 +44,29 @@ async def test_a_result_without_the_response_gets_it_from_the_request(world: Wor
     """An agent whose answer has a reward and nothing else."""
     answer = await judged(world, {"reward": 0.0}, Said("quota", 429), marked=marked)
     assert kept(answer) == ("judge_failed", GENERATED)
+
+
+async def test_a_judge_that_failed_before_another_proxy_leaves_the_response_too(world: World) -> None:
+    """Only the collector knows of both; what was found out is the collector's as well."""
+
+    async def verify(request: web.Request) -> web.Response:
+        await Caller(world.http, world.listeners, request)("judge", "/v1/responses")
+        return Said({"reward": 0.0}).response()
+
+    async def play(call: Caller) -> object:
+        await call("tools", "/verify", ASKED)
+        return {"reward": 0.0}
+
+    await world.plays(play, tools=FakeServer("resources", TOOLS | {"/verify": verify}))
+    await world.stands_behind_another_proxy("judge", FakeServer("model", {"/v1/responses": Said("quota", 429)}))
+    await world.expects(("agent", 0, 0))
+    assert kept(await world.run()) == ("judge_failed", GENERATED)
+
+    async def known() -> bool:
+        lines = (await world.ask("GET", f"{world.collector}/v1/runs/r-1/failures.jsonl")).body.splitlines()
+        return [json.loads(line).get("response") for line in lines] == [GENERATED]
+
+    assert await eventually(known)
 
 
 async def test_an_agents_own_row_without_the_response_is_completed(world: World) -> None:

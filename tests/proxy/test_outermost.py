@@ -134,6 +134,15 @@ async def test_an_episode_that_declares_a_failure_is_answered_with_a_flat_row(wo
     assert await world.totals() == {"expected": 1, "failed": 1}
 
 
+async def test_an_episode_that_is_to_be_written_nowhere_is_answered_with_a_flat_row(world: World) -> None:
+    """nemo_gym 0.7 ends the run where an episode's result has a key of Gym's own."""
+    value = {"episode_id": EPISODE["episode_id"], "result": RESULT | {"_ng_no_persist": True}}
+    answered, row = await episode(world, value)
+    assert answered == (200, "verdict")
+    assert (row["_ng_no_persist"], "result" in row) == (True, False)
+    assert await world.totals() == {"expected": 1, "omitted": 1}
+
+
 async def test_an_episode_whose_call_failed_is_answered_with_a_flat_row(world: World) -> None:
     """A swallowed failure of an episode's call: the failure row, with the episode that it withholds."""
 

@@ -5,7 +5,7 @@ import socket
 
 from proxystage.fakes import RESULT, Caller
 from proxystage.raw import Peer, RawServer, connect, post
-from proxystage.world import GONE, Stage, World, cause, told
+from proxystage.world import GONE, Stage, World, cause, eventually, told
 from rollcall_proxy.upstream import Window
 
 GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
@@ -130,13 +130,16 @@ async def test_a_caller_that_leaves_while_nobody_takes_its_body_has_its_failure_
     """The server was gone before the caller was: unreachable, and not cancelled."""
     await world.stands_at(GONE)
     await world.expects(("agent", 0, 0))
+    await world.post("model", "/v1/responses", {}, session=None)  # the window is over from now on
     caller = await connect(world.listeners["model"])
     await caller.say(post("/v1/responses", b"x" * 1000)[:-500])
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(0.2)
     caller.close()
-    async with asyncio.timeout(10):
-        while (await world.status())["unattributed"] != 1:
-            await asyncio.sleep(0.05)
+
+    async def both_told() -> bool:
+        return bool((await world.status())["unattributed"] == 2)
+
+    assert await eventually(both_told)
 
 
 def free_port() -> int:

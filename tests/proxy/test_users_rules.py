@@ -145,6 +145,17 @@ async def test_a_terminal_rule_completes_an_agents_own_row(stage: Stage, tmp_pat
     assert answer.answered_by_rollcall == "verdict"
 
 
+@pytest.mark.parametrize("where", ["", 'server = "agent"\n', 'path = "/run"\nstatus = 200\n'])
+async def test_a_terminal_rule_asks_for_the_kind_that_an_agent_declares(
+    stage: Stage, tmp_path: Path, where: str
+) -> None:
+    """Alone, and beside what says where."""
+    rules = f'[[rule]]\nname = "late"\neffect = "terminal"\nkind = "agent_timeout"\n{where}'
+    world = await ruled(stage, tmp_path, rules)
+    row = (await outermost(world, {"_ng_failure_class": "agent_timeout"})).value
+    assert (row["_ng_failure_class"], row["_ng_failure_terminal"]) == ("agent_timeout", True)
+
+
 async def test_a_failing_rule_adds_nothing_to_an_agents_own_row(stage: Stage, tmp_path: Path) -> None:
     """It is a failure already, and passes as it is."""
     world, own = await ruled(stage, tmp_path, RUN_RULE.format(effect="failure")), {"_ng_failure_class": "gave up"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from collector_events import begun, ended, tag
-from rollcall_collector.results import diverting
+from rollcall_collector.results import diverting, runfile
 from rollcall_collector.results.lock import hold
 from rollcall_runner.diverting import policy_given
 from runner_world import World, append, read, result, tasks, tool_tag, write
@@ -90,6 +90,19 @@ def test_only_the_rules_that_are_given_change(world: World) -> None:
     assert "no verdict changes" in world.rollcall("divert", "--reapply", "--max-failure-rate", "0.5")[1]
     policy = world.store.reader.status("r-1", 0)["policy"]
     assert (policy["tool_errors"], policy["max_failure_rate"]) == ("model_visible", 0.5)
+
+
+@pytest.mark.parametrize("share", ["1", "0"])
+def test_a_policy_that_changes_no_verdict_changes_what_the_files_say_of_the_gate(asked: World, share: str) -> None:
+    """The answer without a server is that of the policy in force."""
+    asked.expects(0, 1)
+    asked.succeeds(0)
+    asked.fails(1)
+    asked.ends_session()
+    asked.rollcall("divert", "--reapply", "--max-failure-rate", "0" if share == "1" else "1")
+    asked.rollcall("divert", "--reapply", "--max-failure-rate", share)
+    kept = runfile.read(asked.output)["gate"]["benchmarks"][0]["metrics"]
+    assert kept == asked.gate()["benchmarks"][0]["metrics"] == ("released" if share == "1" else "withheld")
 
 
 def test_the_variables_of_a_collector_change_no_rule(monkeypatch: pytest.MonkeyPatch) -> None:

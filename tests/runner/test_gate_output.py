@@ -6,7 +6,8 @@ import pytest
 from collector_events import T0, begun, tag
 from collector_events import ended as event_ended
 from rollcall_collector.contract.policy import Policy
-from rollcall_collector.store.writing import Session, apply_events, put_session
+from rollcall_collector.store.applying import apply_events
+from rollcall_collector.store.writing import Session, put_session
 from rollcall_runner.gating import ONLY_FILES
 from runner_world import World, append, read, result, write
 

@@ -91,6 +91,14 @@ def _textless(item: Mapping[str, Any]) -> bool:
     return not content
 
 
+def declared_failure(answer: Mapping[str, Any]) -> tuple[str, str]:
+    """The failure class that an answer with a marker declares, and the kind: Gym's `failure_kind` (0.6 on) where it
+    names one, else the class."""
+    parts = [part for part in (answer, answer.get("result"), answer.get("failure")) if isinstance(part, Mapping)]
+    name = next((str(part["_ng_failure_class"]) for part in parts if part.get("_ng_failure_class")), "agent_run_error")
+    return name, next((str(part["failure_kind"]) for part in parts if part.get("failure_kind")), name)
+
+
 def _marked(result: Mapping[str, Any]) -> bool:
     return result.get("_ng_failure_class") is not None or bool(result.get("_ng_no_persist"))
 

@@ -6,7 +6,7 @@ run can be judged again under another policy without a new call.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from .exchange import DispatchEnded, Tag
 from .rules import Rule, Rules
@@ -27,6 +27,15 @@ WORDS: dict[str, tuple[str, ...]] = {
 
 MODEL_VISIBLE = frozenset({400, 404, 405, 409, 422})
 """Statuses with which a tool tells the model that it was called wrongly."""
+
+
+class Head(TypedDict):
+    """What the user's rules ask of an exchange besides what went wrong and the body."""
+
+    server: str
+    server_kind: str
+    path: str
+    status: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +98,22 @@ class Policy:
         """The user's rules that speak of an exchange, in their order in the file; `kind` is that of the failure."""
         if not self.rules.rules:
             return ()
-        found = self.rules.matching(
-            server=tag.server,
-            server_kind=tag.kind,
-            path=tag.path,
-            status=tag.status,
-            what=tag.what,
-            body=tag.excerpt.encode("utf-8", "replace"),
-            kind=kind,
-        )
-        in_body = [
-            rule.name for rule in self.rules.rules if rule.name in tag.rules and rule.is_for(what=tag.what, kind=kind)
-        ]
-        names = {*found, *in_body}
+        head: Head = {"server": tag.server, "server_kind": tag.kind, "path": tag.path, "status": tag.status}
+        body = tag.excerpt.encode("utf-8", "replace")
+        found = self.rules.matching(**head, what=tag.what, body=body, kind=kind)
+        # What was found in the whole body; a rule of that name may meanwhile speak of something else.
+        in_body = [rule for rule in self.rules.about(**head) if rule.name in tag.rules]
+        names = {*found, *(rule.name for rule in in_body if rule.is_for(what=tag.what, kind=kind))}
         return tuple(rule for rule in self.rules.rules if rule.name in names)
 
     def is_terminal(self, tags: Iterable[Tag], kind: str) -> bool:
-        """Whether a failure is one that no retry can mend, by a rule of the user's."""
+        """Whether a failure is one that no retry can mend, by a rule of the user's.
+
+        A rule that asks for the kind alone holds also where no call is known to have failed, as when an agent has
+        declared the failure.
+        """
+        if any(rule.is_terminal_for(kind) for rule in self.rules.rules):
+            return True
         return any(rule.effect == "terminal" for tag in tags for rule in self.matching(tag, kind))
 
     def heals_later(self, tag: Tag) -> bool:
@@ -126,8 +134,9 @@ class Policy:
 
 
 def _unknown_route(policy: Policy, tag: Tag) -> bool:
-    """A harness that probes what there is, such as `HEAD /` or `GET /v1/models`."""
-    probed = tag.status in (404, 405) and tag.kind in ("model", "agent") and tag.role == "other"
+    """A harness that probes what there is, such as `HEAD /` or `GET /v1/models`; all of Gym's own routes are POST."""
+    unknown = tag.role == "other" or tag.method != "POST"
+    probed = unknown and tag.status in (404, 405) and tag.kind in ("model", "agent")
     return probed and tag.what == "http_status" and policy.unknown_route.of(tag.server) == "on"
 
 

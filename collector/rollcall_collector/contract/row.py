@@ -22,7 +22,7 @@ SWALLOWED = {
 
 _ROW_CAUSE_KEYS = ("server", "role", "method", "path", "what", "status", "excerpt")
 _CAUSE_KEYS = (*_ROW_CAUSE_KEYS, "message")
-_EMPTY = ("", ())
+_EMPTY: tuple[object, ...] = ("", (), [])
 
 
 def failure_row(
@@ -38,10 +38,10 @@ def failure_row(
     """
     if verdict.by_agent and ended.answer is not None and not is_episode(ended.answer):
         terminal = {"_ng_failure_terminal": True} if verdict.terminal else {}
-        return _with_response(identity_keys(begun) | ended.answer | terminal, response)
+        return with_response(identity_keys(begun) | ended.answer | terminal, response)
     row = identity_keys(begun) | _gym_keys(ended, verdict)
     row["_rollcall"] = _own_keys(begun, verdict, policy)
-    return _with_response(row if ended.answer is None else with_withheld_result(row, ended.answer), response)
+    return with_response(row if ended.answer is None else with_withheld_result(row, ended.answer), response)
 
 
 def omitted_row(begun: DispatchBegun) -> dict[str, Any]:
@@ -63,10 +63,10 @@ def with_withheld_result(row: dict[str, Any], answer: dict[str, Any]) -> dict[st
     """The row with the answer that it stands for, whole."""
     kept = row | {"_rollcall": row.get("_rollcall", {}) | {"withheld_result": answer}}
     result = answer["result"] if is_episode(answer) and isinstance(answer.get("result"), dict) else answer
-    return _with_response(kept, result.get("response"))
+    return with_response(kept, result.get("response"))
 
 
-def _with_response(row: dict[str, Any], response: Any) -> dict[str, Any]:
+def with_response(row: dict[str, Any], response: Any) -> dict[str, Any]:
     """The row with a response of its own where it is a judge's failure: `gym eval reverify --judge-failed-only`
     (nemo_gym 0.5) judges again from there."""
     lacks = row.get("_ng_failure_class") == "judge_failed" and not isinstance(row.get("response"), dict)

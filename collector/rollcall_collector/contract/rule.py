@@ -43,6 +43,11 @@ class Rule:
         """Whether the rule asks for something in the body."""
         return self.pointer is not None or bool(self.pattern)
 
+    def is_terminal_for(self, kind: str) -> bool:
+        """Whether the rule calls every failure of a kind terminal, whatever exchange it came from."""
+        about = (self.server, self.server_kind, self.path, self.status, self.what)
+        return self.effect == "terminal" and kind in self.kind and not any(about) and not self.needs_body
+
     def is_about(self, *, server: str, server_kind: str, path: str, status: int | None) -> bool:
         """Whether all conditions hold that the head of an exchange can meet. `status` is None without an answer."""
         return (

@@ -5,7 +5,6 @@ failure as one that is not to be tried again.
 """
 
 import tomllib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,20 +52,6 @@ class Rules:
             decided = decided or decides
             names.append(rule.name)
         return tuple(names)
-
-    def named(self, name: str) -> Rule | None:
-        """The rule of a name."""
-        return next((rule for rule in self.rules if rule.name == name), None)
-
-    def decision(self, names: Iterable[str]) -> Effect | None:
-        """`failure` or `no_failure` by the first of these rules that decides; None where none does."""
-        wanted = frozenset(names)
-        return next((rule.effect for rule in self.rules if rule.name in wanted and rule.effect != "terminal"), None)
-
-    def terminal(self, names: Iterable[str]) -> bool:
-        """Whether one of these rules is terminal."""
-        wanted = frozenset(names)
-        return any(rule.effect == "terminal" for rule in self.rules if rule.name in wanted)
 
     def as_value(self) -> list[dict[str, Any]]:
         """The rules as JSON can carry them."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from .answer import declared_failure
 from .exchange import DispatchEnded, Tag
 from .policy import Policy
 
@@ -69,17 +70,18 @@ def judge(ended: DispatchEnded, kept: Iterable[Kept], policy: Policy, swallowed:
     pardons = {tag.exchange: None if _is_outermost(tag) and not tag.by_rule else policy.pardon(tag) for tag in standing}
     if ended.ending == "bad":  # the agent did not go on after a refusal for length: that is what it failed of
         pardons = {exchange: None if rule == "context_limit" else rule for exchange, rule in pardons.items()}
-    counting = tuple(tag for tag in standing if pardons[tag.exchange] is None)
-    pardoned = _pardoned_calls(standing, pardons)
+    last = _last_exchanges(standing)
+    failed = {tag.call for tag in last if pardons[tag.exchange] is None}
+    counting = tuple(tag for tag in standing if tag.call in failed and pardons[tag.exchange] is None)
+    pardoned = Counter(rule for tag in last if (rule := pardons[tag.exchange]) is not None)
     if ended.ending == "no_persist":
         return Verdict("omitted", by_agent=True)
-    if _is_shut_down(counting) and (ended.ending != "result" or counting):
+    if _is_shut_down([tag for tag in last if tag.call in failed]):
         return Verdict("omitted", root_cause=root_cause(counting), tags=counting)
     if ended.ending == "marker":
-        return _declared(ended, counting, policy)
+        return _declared(ended, counting, [tag for tag in standing if _is_outermost(tag)], policy)
     if not counting and ended.ending == "result":
-        hidden = Verdict("failed", "agent_run_error", swallowed or "", swallowed or "", pardoned=pardoned)
-        return hidden if swallowed else Verdict("succeeded", pardoned=pardoned)
+        return _swallowed(swallowed, policy, pardoned) if swallowed else Verdict("succeeded", pardoned=pardoned)
     return _failed(ended, counting, policy)
 
 
@@ -105,9 +107,10 @@ def _stands(kept: Kept, ended: DispatchEnded, policy: Policy) -> bool:
     return _is_outermost(tag) or tag.ended_at <= until
 
 
-def _pardoned_calls(standing: Iterable[Tag], pardons: Mapping[str, str | None]) -> dict[str, int]:
-    calls = {(tag.call, rule) for tag in standing if (rule := pardons[tag.exchange]) is not None}
-    return dict(Counter(rule for _, rule in calls))
+def _last_exchanges(standing: Iterable[Tag]) -> list[Tag]:
+    """The last exchange of each call, by which the call is judged."""
+    last = {tag.call: tag for tag in sorted(standing, key=lambda tag: tag.ended_at)}
+    return list(last.values())
 
 
 def _is_shut_down(counting: Sequence[Tag]) -> bool:
@@ -116,16 +119,18 @@ def _is_shut_down(counting: Sequence[Tag]) -> bool:
     return killed is not None and all(tag.shutdown or tag.ended_at >= killed for tag in counting)
 
 
-def _declared(ended: DispatchEnded, counting: tuple[Tag, ...], policy: Policy) -> Verdict:
-    answer = ended.answer or {}
-    inside = answer.get("result")
-    declared = answer.get("_ng_failure_class")
-    if not declared and isinstance(inside, Mapping):
-        declared = inside.get("_ng_failure_class")
-    name = str(declared or "agent_run_error")
-    terminal = policy.is_terminal(counting, name)
+def _declared(ended: DispatchEnded, counting: tuple[Tag, ...], own: Sequence[Tag], policy: Policy) -> Verdict:
+    """`own` is the tag that a terminal rule has left of the answer itself, which is a failure without it, too."""
+    name, kind = declared_failure(ended.answer or {})
+    terminal = any(policy.is_terminal([*own, *counting], each) for each in {name, kind})
     cause = root_cause(counting)
-    return Verdict("failed", name, "agent_declared", name, cause, counting, by_agent=True, terminal=terminal)
+    return Verdict("failed", name, "agent_declared", kind, cause, counting, by_agent=True, terminal=terminal)
+
+
+def _swallowed(rule: str, policy: Policy, pardoned: Mapping[str, int]) -> Verdict:
+    """A good result that hides a failure, by a rule of the policy."""
+    terminal = policy.is_terminal((), rule)
+    return Verdict("failed", "agent_run_error", rule, rule, terminal=terminal, pardoned=pardoned)
 
 
 def _failed(ended: DispatchEnded, counting: tuple[Tag, ...], policy: Policy) -> Verdict:

@@ -1,7 +1,8 @@
 """What a run's files say by themselves: which rollouts are expected, which have a row, and what is wrong with a file.
 
 `expected` is every line of the materialized inputs. A row of the main file names no run, so it is one of this run's
-where its rollout is expected and its agent is the rollout's. Failure rows that name another run are none of this one's.
+where its rollout is expected and its agent is the rollout's. Failure rows that name another run are none of this one's,
+where it is known which run this one is.
 Each file is read once, line by line.
 """
 
@@ -102,7 +103,7 @@ def _failures(path: Path, run: str | None, files: Files) -> None:
         own = row.get("_rollcall")
         named = own.get("run") if isinstance(own, dict) else None
         key = key_of(row)
-        if key is not None and named in (None, run):
+        if key is not None and (run is None or named in (None, run)):
             files.failures.add(key)
 
 

@@ -1,29 +1,48 @@
 """The counts of a run's benchmarks, and whether their metrics are released."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import Connection, and_, case, func, literal, or_, select, union_all
+from sqlalchemy import Connection, and_, case, func, literal, select
 
 from ..contract.gate import NO_TOLERANCE, Counts, Tolerance, coverage_metrics, why_withheld, withheld_metrics
-from .schema import dispatches, rollouts, sessions
+from .hearing import Moment, has_ended
+from .schema import benchmarks, counts, dispatches, rollouts, sessions
+from .totals import STATES
 
-SESSION_SILENCE_S = 30.0
-"""Seconds without a heartbeat after which a session has ended."""
+CURRENT = and_(
+    rollouts.c.run == dispatches.c.run,
+    rollouts.c.benchmark == dispatches.c.benchmark,
+    rollouts.c.rollout == dispatches.c.rollout,
+    rollouts.c.dispatch == dispatches.c.dispatch,
+)
+"""Whether a dispatch is its rollout's last, whose verdict is the rollout's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """One benchmark of a run: its counts, where it is sent, and why its metrics are withheld (`` when released)."""
+    """One benchmark of a run: its counts, where it is sent, and why its metrics are withheld (`` when released).
+
+    `facts` are numbers of rollouts by what else is known of them: a name, and a detail or "" (`totals.added_by`).
+    """
 
     name: str
     agent: str | None
     environment_server: str | None
     server: str | None
     counts: Counts
+    facts: Mapping[tuple[str, str], int] = field(default_factory=dict)
     reason: str = ""
     tolerance: Tolerance = NO_TOLERANCE
+
+    def fact(self, name: str) -> int:
+        """How many rollouts this is true of."""
+        return self.facts.get((name, ""), 0)
+
+    def details(self, name: str) -> dict[str, int]:
+        """The numbers of a fact by its detail."""
+        return {detail: number for (known, detail), number in self.facts.items() if known == name}
 
     @property
     def coverage(self) -> dict[str, Any] | None:
@@ -47,29 +66,32 @@ class Benchmark:
         }
 
 
-def has_ended(now: float) -> Any:
-    """Whether a session has ended: it said so, or has been silent for too long."""
-    silent = and_(sessions.c.attached, sessions.c.heartbeat_at < now - SESSION_SILENCE_S)
-    return or_(sessions.c.ended_at.is_not(None), silent)
+def current_rollouts(run: str, at: Moment, wanted: str | None = None) -> Any:
+    """Each rollout with its state as of now: one that runs for a session that has ended is missing.
 
-
-def current_rollouts(run: str, now: float) -> Any:
-    """Each rollout with its state as of now: one that runs for a session that has ended is missing."""
-    state = case((and_(rollouts.c.state == "running", has_ended(now)), literal("missing")), else_=rollouts.c.state)
+    Where a state is wanted, only rollouts that may be in it, by the index.
+    """
+    state = case((and_(rollouts.c.state == "running", has_ended(at)), literal("missing")), else_=rollouts.c.state)
     columns = [column for column in rollouts.c if column.name != "state"]
     running = and_(rollouts.c.state == "running", rollouts.c.dispatch == dispatches.c.dispatch)
     joined = rollouts.outerjoin(dispatches, running).outerjoin(sessions, sessions.c.session == dispatches.c.session)
-    return select(*columns, state.label("state")).select_from(joined).where(rollouts.c.run == run)
+    return select(*columns, state.label("state")).select_from(joined).where(rollouts.c.run == run, *_may_be(wanted))
 
 
-def counted_benchmarks(connection: Connection, run: str, now: float, server: str | None = None) -> list[Benchmark]:
-    """The benchmarks of a run, those sent to `server` where one is named, read in one statement."""
-    counts: dict[str, Counts] = {}
-    labels: dict[str, list[str | None]] = {}
-    for name, state, count, *seen in connection.execute(_counted(run, now, server)):
-        counts[name] = counts.get(name, Counts()) + Counts(**{state: count})
-        labels[name] = [new or old for new, old in zip(seen, labels.get(name, [None] * 3), strict=True)]
-    return [_benchmark(name, counts[name], labels[name]) for name in sorted(counts)]
+def _may_be(wanted: str | None) -> tuple[Any, ...]:
+    if wanted is None:
+        return ()
+    return (rollouts.c.state.in_(("missing", "running")) if wanted == "missing" else rollouts.c.state == wanted,)
+
+
+def counted_benchmarks(connection: Connection, run: str, at: Moment, server: str | None = None) -> list[Benchmark]:
+    """The benchmarks of a run, those sent to `server` where one is named; their numbers are read in one statement."""
+    labels = _labels(connection, run, server)
+    numbers: dict[str, dict[tuple[str, str], int]] = {name: {} for name in labels}
+    for benchmark, name, detail, number in connection.execute(_counted(run, at)):
+        if benchmark in numbers:
+            numbers[benchmark][name, detail] = numbers[benchmark].get((name, detail), 0) + number
+    return [_benchmark(name, numbers[name], labels[name]) for name in sorted(labels)]
 
 
 def with_reasons(
@@ -89,9 +111,8 @@ def tolerances(
 ) -> dict[str, Tolerance]:
     """What does not withhold each benchmark, by the policy and by what the last session counts as zero."""
     counted = _counted_as_zero(connection, run)
-    covered = _covered(connection, run, counted.get("classes") or ())
-    missing = bool(counted.get("missing"))
-    return {each.name: Tolerance(max_failure_rate, covered.get(each.name, 0), missing) for each in benchmarks}
+    classes, missing = counted.get("classes") or (), bool(counted.get("missing"))
+    return {each.name: Tolerance(max_failure_rate, _covered(each, classes), missing) for each in benchmarks}
 
 
 def _counted_as_zero(connection: Connection, run: str) -> dict[str, Any]:
@@ -104,14 +125,8 @@ def covered_classes(connection: Connection, run: str) -> tuple[str, ...]:
     return tuple(_counted_as_zero(connection, run).get("classes") or ())
 
 
-def _covered(connection: Connection, run: str, classes: Sequence[str]) -> dict[str, int]:
-    if not classes:
-        return {}
-    failed = rollouts.join(dispatches, dispatches.c.dispatch == rollouts.c.dispatch)
-    asked = select(rollouts.c.benchmark, func.count()).select_from(failed)
-    here = (rollouts.c.run == run, rollouts.c.state == "failed", dispatches.c.failure_class.in_(classes))
-    found = connection.execute(asked.where(*here).group_by(rollouts.c.benchmark))
-    return {str(name): int(count) for name, count in found}
+def _covered(benchmark: Benchmark, classes: Sequence[str]) -> int:
+    return sum(number for name, number in benchmark.details("class").items() if name in classes)
 
 
 def left_out(connection: Connection, run: str, benchmarks: Sequence[Benchmark]) -> list[list[Any]]:
@@ -127,29 +142,30 @@ def left_out(connection: Connection, run: str, benchmarks: Sequence[Benchmark]) 
     return [list(row) for row in connection.execute(select(*columns).select_from(failed).where(*here))]
 
 
-def _counted(run: str, now: float, server: str | None) -> Any:
-    """(benchmark, state, count, agent, environment server, server) of a run."""
-    labels = (func.min(rollouts.c.agent), func.min(rollouts.c.environment_server), func.min(rollouts.c.server))
-    here = [rollouts.c.run == run] if server is None else [rollouts.c.run == run, _is_at(run, server)]
-    settled = select(rollouts.c.benchmark, rollouts.c.state, func.count(), *labels)
-    settled = settled.where(*here, rollouts.c.state != "running").group_by(rollouts.c.benchmark, rollouts.c.state)
-    state = case((has_ended(now), "missing"), else_="running")
-    running = select(rollouts.c.benchmark, state, func.count(), *labels).select_from(
-        rollouts.join(dispatches, dispatches.c.dispatch == rollouts.c.dispatch).join(
-            sessions, sessions.c.session == dispatches.c.session
-        )
-    )
-    running = running.where(*here, rollouts.c.state == "running").group_by(rollouts.c.benchmark, state)
-    return union_all(settled, running)
+def _counted(run: str, at: Moment) -> Any:
+    """(benchmark, name, detail, number) of a run; rollouts that run for a session that has ended are missing."""
+    running = and_(counts.c.name == "running", sessions.c.session == counts.c.detail)
+    gone = and_(counts.c.name == "running", has_ended(at))
+    name = case((gone, literal("missing")), else_=counts.c.name)
+    detail = case((counts.c.name == "running", literal("")), else_=counts.c.detail)
+    asked = select(counts.c.benchmark, name, detail, counts.c.number).select_from(counts.outerjoin(sessions, running))
+    return asked.where(counts.c.run == run, counts.c.number != 0)
 
 
-def _is_at(run: str, server: str) -> Any:
-    there = select(rollouts.c.benchmark).where(rollouts.c.run == run, rollouts.c.server == server)
-    return rollouts.c.benchmark.in_(there)
+def _labels(connection: Connection, run: str, server: str | None) -> dict[str, list[str | None]]:
+    """Agent, environment server and server of each benchmark."""
+    names = (benchmarks.c.agent, benchmarks.c.environment_server, benchmarks.c.server)
+    labels = [func.max(name) for name in names]
+    asked = select(benchmarks.c.benchmark, *labels).where(benchmarks.c.run == run).group_by(benchmarks.c.benchmark)
+    if server is not None:
+        there = select(benchmarks.c.benchmark).where(benchmarks.c.run == run, benchmarks.c.server == server)
+        asked = asked.where(benchmarks.c.benchmark.in_(there))
+    return {name: [label or None for label in found] for name, *found in connection.execute(asked)}
 
 
-def _benchmark(name: str, counts: Counts, labels: list[str | None]) -> Benchmark:
+def _benchmark(name: str, numbers: Mapping[tuple[str, str], int], labels: list[str | None]) -> Benchmark:
     agent, environment, server = labels
     if environment is None and server != agent:
         environment = server  # nemo_gym 0.7: an environment server in front that the rows do not name
-    return Benchmark(name, agent, environment, server, counts)
+    states = Counts(**{state: numbers.get((state, ""), 0) for state in STATES})
+    return Benchmark(name, agent, environment, server, states, numbers)

@@ -4,16 +4,15 @@ An unattributed failure withholds the benchmarks whose servers can reach the cal
 config, until a later session has run without one or a person has accepted it.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import JSON, Connection, func, not_, select
+from sqlalchemy import Connection, and_, exists, func, not_, or_, select
 
 from ..contract.policy import Policy
-from .counting import Benchmark, has_ended
-from .placing import misplaced
-from .schema import dispatches, rollouts, runs, sessions, tags, topology, watched
+from .counting import CURRENT, Benchmark
+from .hearing import Moment, has_ended
+from .schema import RUNNING, dispatches, notes, runs, sessions, tags, topology, watched
 
 STALLED_S = 600.0
 """Seconds after which an open rollout shows as stalled."""
@@ -29,21 +28,14 @@ def doubts_about(
         general.append("expected is what was seen so far")
     unowned = unattributed(connection, run) if policy.unattributed == "withhold" else {}
     reach = _reachable(connection) if unowned else {}
-    unread = select(dispatches.c.benchmark, func.count()).where(*_current(run), dispatches.c.not_inspected)
-    found_unread = {name: [f"{count} answers not inspected"] for name, count in _counts(connection, unread)}
-    wrong_file = {
-        name: [f"{count} rows of the results lie in the failures file: rollcall divert"]
-        for name, count in misplaced(connection, run).items()
-    }
-    return {
-        each.name: [
-            *general,
-            *_unowned_at(each, unowned, reach),
-            *found_unread.get(each.name, []),
-            *wrong_file.get(each.name, []),
-        ]
-        for each in benchmarks
-    }
+    return {each.name: [*general, *_unowned_at(each, unowned, reach), *_own_doubts(each)] for each in benchmarks}
+
+
+def _own_doubts(benchmark: Benchmark) -> Iterator[str]:
+    if unread := benchmark.fact("not_inspected"):
+        yield f"{unread} answers not inspected"
+    if misplaced := benchmark.fact("misplaced"):
+        yield f"{misplaced} rows of the results lie in the failures file: rollcall divert"
 
 
 def unattributed(connection: Connection, run: str) -> dict[str, int]:
@@ -57,13 +49,17 @@ def unattributed(connection: Connection, run: str) -> dict[str, int]:
     ).first()
     if last is None:
         return {}
-    what, role = tags.c.tag["what"].as_string(), tags.c.tag["role"].as_string()
-    counted = (tags.c.dispatch.is_(None), what != "cancelled", role != "aggregate_metrics")
-    during = [*counted, tags.c.ended_at >= max(last.started_at, last.accepted_at or 0)]
-    if last.ended_at is not None:
-        during.append(tags.c.ended_at <= last.ended_at)
-    asked = select(tags.c.server, func.count()).where(*during).group_by(tags.c.server)
+    here = (tags.c.dispatch.is_(None), not_(tags.c.blameless), _during(last.started_at, last.ended_at))
+    asked = select(tags.c.server, func.sum(tags.c.count)).where(*here).group_by(tags.c.server)
+    if last.accepted_at is not None:
+        asked = asked.where(func.coalesce(tags.c.received_at, tags.c.last_at) >= last.accepted_at)
     return {str(server): int(count) for server, count in connection.execute(asked)}
+
+
+def _during(start: float, end: float | None) -> Any:
+    """Within a session by the proxy's clock or by the collector's: of two clocks that differ, the one that doubts."""
+    clocks = (tags.c.last_at, tags.c.received_at)
+    return or_(*(and_(clock >= start, *(() if end is None else (clock <= end,))) for clock in clocks))
 
 
 def _unowned_at(benchmark: Benchmark, unowned: dict[str, int], reach: dict[str, set[str]]) -> list[str]:
@@ -101,14 +97,14 @@ def servers_watched(connection: Connection, run: str) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in connection.execute(asked)]
 
 
-def stalled(connection: Connection, run: str, now: float) -> int:
+def stalled(connection: Connection, run: str, at: Moment) -> int:
     """Rollouts that have been open for longer than STALLED_S, for a session that is alive."""
-    open_ones = rollouts.join(dispatches, dispatches.c.dispatch == rollouts.c.dispatch).join(
-        sessions, sessions.c.session == dispatches.c.session
+    own_session = dispatches.join(sessions, sessions.c.session == dispatches.c.session)
+    asked = (
+        select(func.count()).select_from(own_session).where(dispatches.c.run == run, RUNNING, exists().where(CURRENT))
     )
-    asked = select(func.count()).select_from(open_ones)
-    running = (rollouts.c.run == run, rollouts.c.state == "running", not_(has_ended(now)))
-    return int(connection.execute(asked.where(*running, dispatches.c.started_at < now - STALLED_S)).scalar_one())
+    long = dispatches.c.started_at < at.now - STALLED_S
+    return int(connection.execute(asked.where(long, not_(has_ended(at)))).scalar_one())
 
 
 def warnings_about(connection: Connection, run: str, benchmarks: Sequence[Benchmark]) -> list[str]:
@@ -119,53 +115,38 @@ def warnings_about(connection: Connection, run: str, benchmarks: Sequence[Benchm
         for each in benchmarks
         if each.server is not None and not made.get(each.agent or each.name)
     ]
-    silent = select(dispatches.c.benchmark, func.count()).where(*_current(run), dispatches.c.model_calls == 0)
-    counts = dict(_counts(connection, silent))
-    calling = set(
-        connection.execute(
-            select(dispatches.c.benchmark).where(*_current(run), dispatches.c.model_calls > 0).distinct()
-        ).scalars()
-    )
-    found += [f"{name}: {count} rollouts without any model call" for name, count in counts.items() if name in calling]
-    for column, text in (
-        (dispatches.c.masked, "masked, which Gym leaves out of the metrics"),
-        (dispatches.c.unscored, "left unscored on purpose"),
-        (dispatches.c.empty_output, "with an empty output and reward 0"),
-    ):
-        asked = select(dispatches.c.benchmark, func.count()).where(*_current(run), column)
-        found += [f"{name}: {count} rollouts {text}" for name, count in _counts(connection, asked)]
-    return [*_tools_alone(connection, run), *found, *_pardoned(connection, run)]
+    facts = [text for each in benchmarks for text in _hidden(each)]
+    alone = [text for each in benchmarks for text in _tools_alone(each)]
+    return [*_notes(connection), *alone, *found, *facts]
 
 
-def _tools_alone(connection: Connection, run: str) -> list[str]:
+def _hidden(benchmark: Benchmark) -> Iterator[str]:
+    """What successes may hide, and calls that did not end well and are no failure."""
+    if (silent := benchmark.fact("silent")) and benchmark.fact("calling"):
+        yield f"{benchmark.name}: {silent} rollouts without any model call"
+    for fact, text in _FACTS:
+        if number := benchmark.fact(fact):
+            yield f"{benchmark.name}: {number} rollouts {text}"
+    for rule, calls in sorted(benchmark.details("pardoned").items()):
+        yield f"{benchmark.name}: {calls} failed calls are no failure by {rule}"
+
+
+_FACTS = (
+    ("masked", "masked, which Gym leaves out of the metrics"),
+    ("unscored", "left unscored on purpose"),
+    ("empty_output", "with an empty output and reward 0"),
+)
+
+
+def _tools_alone(benchmark: Benchmark) -> Iterator[str]:
     """Many benchmarks show a tool's error to the model on purpose; so this is said first, with its cure."""
-    last = select(rollouts.c.dispatch).where(rollouts.c.run == run, rollouts.c.state == "failed")
-    alone = (dispatches.c.run == run, dispatches.c.dispatch.in_(last), dispatches.c.tools_alone)
-    asked = select(dispatches.c.benchmark, func.count()).where(*alone)
-    return [
-        f"{name}: {count} rollouts failed for error statuses of tools alone (tool_errors: failure). Where the model is "
-        "meant to see these, put them back without a new model call: "
-        "rollcall divert --reapply --tool-errors model_visible_4xx --output RESULTS"
-        for name, count in _counts(connection, asked)
-    ]
+    if count := benchmark.fact("tools_alone"):
+        yield (
+            f"{benchmark.name}: {count} rollouts failed for error statuses of tools alone (tool_errors: failure). "
+            "Where the model is meant to see these, put them back without a new model call: "
+            "rollcall divert --reapply --tool-errors model_visible_4xx --output RESULTS"
+        )
 
 
-def _pardoned(connection: Connection, run: str) -> list[str]:
-    """Calls that did not end well and are no failure, by the rule that says so."""
-    asked = select(dispatches.c.benchmark, dispatches.c.pardoned).where(
-        *_current(run), dispatches.c.pardoned.is_not(None), dispatches.c.pardoned != JSON.NULL
-    )
-    calls: Counter[tuple[str, str]] = Counter()
-    for name, pardoned in connection.execute(asked):
-        calls.update({(name, rule): count for rule, count in (pardoned or {}).items()})
-    return [f"{name}: {count} failed calls are no failure by {rule}" for (name, rule), count in sorted(calls.items())]
-
-
-def _current(run: str) -> tuple[Any, ...]:
-    """Dispatches that ended with success and are their rollout's last."""
-    last = select(rollouts.c.dispatch).where(rollouts.c.run == run)
-    return (dispatches.c.run == run, dispatches.c.state == "succeeded", dispatches.c.dispatch.in_(last))
-
-
-def _counts(connection: Connection, asked: Any) -> list[tuple[str, int]]:
-    return [(name, count) for name, count in connection.execute(asked.group_by(dispatches.c.benchmark))]
+def _notes(connection: Connection) -> list[str]:
+    return list(connection.execute(select(notes.c.note).order_by(notes.c.at)).scalars())

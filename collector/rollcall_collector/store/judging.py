@@ -1,59 +1,71 @@
 """Judging dispatches: at their end, when something more of them becomes known, and again under another policy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, exists, or_, select, update
+from sqlalchemy import Connection, exists, or_, select, update
 
-from ..contract.exchange import DispatchBegun, DispatchEnded, Tag
+from ..contract.exchange import DispatchBegun, DispatchEnded
 from ..contract.policy import Policy, policy_from
 from ..contract.row import failure_row, root_cause_of
 from ..contract.verdict import Kept, Verdict, judge
-from .schema import dispatches, rollouts, runs, tags
+from . import dialect
+from .schema import counts, dispatches, rollouts, runs, tags
+from .tagging import kept_tags
+from .totals import CALLS
+from .working import JUDGED, Dispatch, Working, portions
 
 Changed = dict[str, Any]
 """A rollout whose verdict has changed: `id`, `benchmark`, `from`, `to`."""
 
+PLACES = {"succeeded": "results", "failed": "failures", "omitted": "nowhere"}
+"""Which file gets the row of a dispatch whose outermost `/run` was answered in accordance with a state."""
+
 
 def policy_of_run(connection: Connection, run: str, default: Policy) -> Policy:
     """The policy that a run was judged again under, else the collector's."""
-    own = connection.execute(select(runs.c.policy).where(runs.c.run == run)).scalar()
-    return default if own is None else policy_from(own)
+    return policies_of(connection, {run}, default)[run]
 
 
-def policy_of(connection: Connection, dispatch: str, default: Policy) -> Policy:
-    """The policy of a dispatch's run."""
-    run = connection.execute(select(dispatches.c.run).where(dispatches.c.dispatch == dispatch)).scalar()
-    return default if run is None else policy_of_run(connection, run, default)
+def policies_of(connection: Connection, names: Iterable[str], default: Policy) -> dict[str, Policy]:
+    """The policy of each of these runs."""
+    found = dict.fromkeys(names, default)
+    own = (runs.c.run.in_(sorted(found)), runs.c.policy.is_not(None))
+    for row in connection.execute(select(runs.c.run, runs.c.policy).where(*own)):
+        if row.policy is not None:
+            found[row.run] = policy_from(row.policy)
+    return found
 
 
-JUDGED = ("succeeded", "failed", "omitted")
-"""States of a dispatch that a verdict has given. One that was abandoned or forgotten is not judged again."""
+def judge_due(work: Working, policies: Mapping[str, Policy]) -> None:
+    """Give the verdict on each dispatch that waits for one, from all that is known of it."""
+    due = work.due()
+    kept = kept_tags(work.connection, [each.values["dispatch"] for each in due]) if due else {}
+    made_calls = _made_calls(work)
+    for each in due:
+        each.due = False
+        if each.values["ended"] is not None:
+            _judge(each, kept.get(each.values["dispatch"], []), policies[each.values["run"]], made_calls)
 
 
-def rejudge(connection: Connection, dispatch: str, default: Policy) -> None:
-    """Give the verdict on a dispatch that has ended from all that is known of it."""
-    names = ("begun", "ended", "response", "healed_by", "placed")
-    columns = (*(dispatches.c[name] for name in names), runs.c.policy)
-    joined = dispatches.outerjoin(runs, runs.c.run == dispatches.c.run)
-    found = connection.execute(select(*columns).select_from(joined).where(dispatches.c.dispatch == dispatch)).first()
-    if found is None or found.ended is None:
-        return
-    policy = default if found.policy is None else policy_from(found.policy)
-    begun, ended = DispatchBegun(**found.begun), DispatchEnded(**found.ended)
-    swallowed = policy.swallowed(ended, begun.agent, lambda: _others_made_calls(connection, begun))
-    verdict = judge(ended, kept_tags(connection, dispatch), policy, swallowed)
-    if found.healed_by is not None:
+def _judge(dispatch: Dispatch, kept: list[Kept], policy: Policy, made_calls: Callable[[DispatchBegun], bool]) -> None:
+    values = dispatch.values
+    begun, ended = dispatch.begun(), DispatchEnded(**(values["ended"] | {"dispatch": values["dispatch"]}))
+    swallowed = policy.swallowed(ended, begun.agent, lambda: made_calls(begun))
+    verdict = judge(ended, kept, policy, swallowed)
+    if values["healed_by"] is not None:
         verdict = Verdict("succeeded", pardoned=verdict.pardoned)
-    elif found.placed == "nowhere" and verdict.state == "succeeded":
+    elif values["placed"] == "nowhere" and verdict.state == "succeeded":
         verdict = Verdict("omitted")  # its answer was withheld and no row keeps it: it has to run again
-    elif found.placed in ("results", "failures") and verdict.state == "omitted":
-        verdict = judge(ended, _ordinary(kept_tags(connection, dispatch)), policy)  # there is a row, and it must count
+    elif values["placed"] in ("results", "failures") and verdict.state == "omitted":
+        verdict = judge(ended, _ordinary(kept), policy)  # there is a row, and it must count
     row = None
     if verdict.state == "failed":
-        row = failure_row(begun, ended, verdict, policy.as_dict(), found.response)
-    settle(connection, dispatch, verdict.state, _columns(begun, verdict, row))
+        row = failure_row(begun, ended, verdict, policy.as_dict(), values["response"])
+    dispatch.set(**_columns(begun, verdict, row))
+    if values["placed"] is None:
+        dispatch.set(placed=PLACES[verdict.state])
 
 
 def _ordinary(kept: Sequence[Kept]) -> list[Kept]:
@@ -73,60 +85,60 @@ def _columns(begun: DispatchBegun, verdict: Verdict, row: Mapping[str, Any] | No
     }
 
 
-def kept_tags(connection: Connection, dispatch: str) -> list[Kept]:
-    """All tags of a dispatch with what came of their calls."""
-    columns = (tags.c.tag, tags.c.call, tags.c.recovered_at, tags.c.outlived_at)
-    found = connection.execute(select(*columns).where(tags.c.dispatch == dispatch)).all()
-    # A call has recovered as a whole, also where a tag of it was delivered afterwards.
-    recovered = {row.call: row.recovered_at for row in found if row.recovered_at is not None}
-    return [Kept(Tag(**row.tag), recovered.get(row.call), row.outlived_at) for row in found]
+def _made_calls(work: Working) -> Callable[[DispatchBegun], bool]:
+    """Whether a dispatch of a benchmark made a model call; asked of the database only where it matters."""
+    known: dict[tuple[str, str], bool] = {}
+
+    def asked(begun: DispatchBegun) -> bool:
+        key = begun.run, begun.benchmark
+        if key not in known:
+            inside = any(each.key[:2] == key and each.values["model_calls"] for each in work.found.values())
+            known[key] = inside or has_calls(work.connection, *key)
+        return known[key]
+
+    return asked
+
+
+def has_calls(connection: Connection, run: str, benchmark: str) -> bool:
+    """Whether a dispatch of this benchmark has ended after model calls."""
+    here = (counts.c.run == run, counts.c.benchmark == benchmark, counts.c.name == CALLS)
+    return bool(connection.execute(select(counts.c.number).where(*here)).scalar())
 
 
 def reapply(connection: Connection, run: str, policy: Policy) -> list[Changed]:
     """Judge all dispatches of a run again under a policy, which from now on is the run's own."""
-    before = _states(connection, run)
+    dialect.alone(connection)
     connection.execute(update(runs).where(runs.c.run == run).values(policy=policy.as_dict()))
-    for dispatch in connection.execute(_judged(run)).scalars().all():
-        rejudge(connection, dispatch, policy)
-    after = _states(connection, run)
+    changed: list[Changed] = []
+    judged = connection.execute(_judged(run)).scalars().all()
+    for some in portions(judged):
+        changed += _judged_again(connection, some, run, policy)
+    return sorted(changed, key=lambda each: (each["benchmark"], each["id"]))
+
+
+def _judged_again(connection: Connection, some: list[str], run: str, policy: Policy) -> list[Changed]:
+    work = Working(connection)
+    work.read(some)
+    before = {name: each.values["state"] for name, each in work.found.items()}
+    for each in work.found.values():
+        each.due = True
+    judge_due(work, {run: policy})
+    work.write()
+    work.totals.write(connection)
+    differ = [each for name, each in work.found.items() if each.values["state"] != before[name]]
+    asked = select(rollouts.c.dispatch).where(rollouts.c.run == run)
+    asked = asked.where(rollouts.c.rollout.in_([each.key[2] for each in differ]))
+    current = set(connection.execute(asked).scalars()) if differ else set()
     return [
-        {"benchmark": benchmark, "id": rollout, "from": state, "to": after[benchmark, rollout]}
-        for (benchmark, rollout), state in before.items()
-        if state != after[benchmark, rollout]
+        {"benchmark": each.key[1], "id": each.key[2], "from": before[name], "to": each.values["state"]}
+        for name, each in work.found.items()
+        if name in current and each.values["state"] != before[name]
     ]
 
 
 def _judged(run: str) -> Any:
     """The dispatches of a run whose verdict a policy can change."""
-    tagged = exists().where(tags.c.dispatch == dispatches.c.dispatch)
+    tagged = exists().where(tags.c.claimed == dispatches.c.dispatch, tags.c.dispatch.is_not(None))
     bent = or_(dispatches.c.state == "failed", dispatches.c.model_calls == 0, dispatches.c.empty_output, tagged)
     judged = dispatches.c.state.in_(JUDGED)
     return select(dispatches.c.dispatch).where(dispatches.c.run == run, judged, bent)
-
-
-def _states(connection: Connection, run: str) -> dict[tuple[str, str], str]:
-    asked = select(rollouts.c.benchmark, rollouts.c.rollout, rollouts.c.state).where(rollouts.c.run == run)
-    return {(row.benchmark, row.rollout): row.state for row in connection.execute(asked)}
-
-
-def _others_made_calls(connection: Connection, begun: DispatchBegun) -> bool:
-    """Whether another dispatch of the benchmark made a model call."""
-    same = (dispatches.c.run == begun.run, dispatches.c.benchmark == begun.benchmark)
-    made = select(dispatches.c.dispatch).where(*same, dispatches.c.model_calls > 0).limit(1)
-    return connection.execute(made).first() is not None
-
-
-def settle(connection: Connection, dispatch: str, rollout_state: str, changes: Mapping[str, Any]) -> None:
-    """Give a dispatch its end, and its rollout too where no later dispatch has replaced it."""
-    changed = update(dispatches).where(dispatches.c.dispatch == dispatch).values(dict(changes))
-    owner = connection.execute(
-        changed.returning(dispatches.c.run, dispatches.c.benchmark, dispatches.c.rollout)
-    ).first()
-    if owner is not None:
-        current = rollouts.c.dispatch == dispatch
-        connection.execute(update(rollouts).where(_is(owner), current).values(state=rollout_state))
-
-
-def _is(owner: Any) -> ColumnElement[bool]:
-    same = (rollouts.c.run == owner.run, rollouts.c.benchmark == owner.benchmark, rollouts.c.rollout == owner.rollout)
-    return and_(*same)

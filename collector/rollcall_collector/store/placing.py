@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, and_, or_, select, update
+from sqlalchemy import Connection, exists, select
 
 from ..contract.exchange import Id
 from ..contract.identity import rollout_id
-from .judging import settle
-from .schema import dispatches, rollouts
+from .counting import CURRENT
+from .schema import MISPLACED, dispatches, rollouts, sessions
+from .working import Working, changing, portions
 from .writing import Index
 
 
@@ -29,22 +30,16 @@ class RolloutOf:
 
 _NO_FAILURE = {"row": None, "root_cause": None, "failure_class": None, "terminal": False, "tools_alone": False}
 _INDICES = ("task_index", "rollout_index", "stage_index")
-_NAMES = ("benchmark", "agent", *_INDICES)
-_current = and_(rollouts.c.run == dispatches.c.run, rollouts.c.dispatch == dispatches.c.dispatch)
-_misplaced_failure = and_(dispatches.c.state == "failed", dispatches.c.placed == "results")
-_misplaced_success = and_(
-    dispatches.c.state == "succeeded", dispatches.c.placed == "failures", dispatches.c.healed_by.is_(None)
-)
 
 
 def moves(connection: Connection, run: str) -> dict[str, list[dict[str, Any]]]:
     """The rows of a run that lie in the wrong file: those of failed rollouts, and those that belong to the results."""
-    columns = (dispatches.c.dispatch, dispatches.c.row, dispatches.c.state, *(rollouts.c[name] for name in _NAMES))
-    wrong = or_(_misplaced_failure, _misplaced_success)
-    asked = select(*columns).select_from(dispatches.join(rollouts, _current)).where(dispatches.c.run == run, wrong)
+    columns = (dispatches.c.dispatch, dispatches.c.benchmark, dispatches.c.row, dispatches.c.state, dispatches.c.begun)
+    asked = select(*columns).where(dispatches.c.run == run, MISPLACED, exists().where(CURRENT))
     found: dict[str, list[dict[str, Any]]] = {"to_failures": [], "to_results": []}
-    for row in connection.execute(asked.order_by(dispatches.c.ended_at)):
-        one = {name: getattr(row, name) for name in ("dispatch", *_NAMES)}
+    for row in connection.execute(asked.order_by(dispatches.c.ended_at, dispatches.c.dispatch)):
+        one = {name: row.begun.get(name) for name in ("agent", *_INDICES)}
+        one |= {"dispatch": row.dispatch, "benchmark": row.benchmark}
         if row.state == "failed":
             found["to_failures"].append(one | {"row": row.row})
         else:
@@ -52,44 +47,61 @@ def moves(connection: Connection, run: str) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def misplaced(connection: Connection, run: str) -> dict[str, int]:
-    """Rollouts that count as succeeded and whose rows lie among the failures; benchmark to number."""
-    asked = select(dispatches.c.benchmark).select_from(dispatches.join(rollouts, _current))
-    found: dict[str, int] = {}
-    for name in connection.execute(asked.where(dispatches.c.run == run, _misplaced_success)).scalars():
-        found[name] = found.get(name, 0) + 1
-    return found
-
-
 def note_moved(connection: Connection, run: str, to_failures: Sequence[Id], to_results: Sequence[Id]) -> None:
     """Rows have been moved: these dispatches' lie where they belong."""
-    for place, moved in (("failures", to_failures), ("results", to_results)):
-        for dispatch in moved:
-            here = (dispatches.c.run == run, dispatches.c.dispatch == dispatch)
-            connection.execute(update(dispatches).where(*here).values(placed=place))
+
+    def change(work: Working) -> None:
+        work.read([*to_failures, *to_results])
+        for place, moved in (("failures", to_failures), ("results", to_results)):
+            for each in map(work.get, moved):
+                if each is not None and each.values["run"] == run:
+                    each.set(placed=place)
+
+    changing(connection, change)
 
 
 def note_healed(connection: Connection, run: str, session: str, healed: Iterable[RolloutOf]) -> int:
     """Rollouts of a run were verified again with success (`gym eval reverify`); how many of them are known."""
-    return sum(_heal(connection, run, session, each) for each in healed)
+
+    def change(work: Working) -> int:
+        named = list(healed)
+        well, current = _verified_well(connection, session, named), _current_of(connection, run, named)
+        found = [current[each][0] for each in named if _name(each) in well and len(current.get(each, ())) == 1]
+        work.read(found)
+        for dispatch in found:
+            work.found[dispatch].set(state="succeeded", healed_by=session, **_NO_FAILURE)
+        return len(found)
+
+    return changing(connection, change)
 
 
-def _heal(connection: Connection, run: str, session: str, healed: RolloutOf) -> bool:
-    """Only what has a row can be verified again, and only where the row names one rollout."""
+def _current_of(connection: Connection, run: str, named: Sequence[RolloutOf]) -> dict[RolloutOf, list[str]]:
+    """The current dispatches that a rollout's name with its agent, and without, can mean: only what has a row can be
+    verified again."""
+    found: dict[RolloutOf, list[str]] = {}
+    columns = (*(rollouts.c[name] for name in _INDICES), rollouts.c.agent, rollouts.c.dispatch)
     has_row = rollouts.c.state.in_(("succeeded", "failed"))
-    asked = select(rollouts.c.dispatch).where(rollouts.c.run == run, *_same(healed), has_row)
-    found = connection.execute(asked.limit(2)).scalars().all()
-    if len(found) != 1 or not _verified_well(connection, session, healed):
-        return False
-    settle(connection, found[0], "succeeded", {"state": "succeeded", "healed_by": session} | _NO_FAILURE)
-    return True
+    for some in portions(sorted(set(map(_name, named)))):
+        asked = select(*columns).where(rollouts.c.run == run, rollouts.c.rollout.in_(some), has_row)
+        for task, rollout, stage, agent, dispatch in connection.execute(asked):
+            for known in {RolloutOf(task, rollout, stage, agent), RolloutOf(task, rollout, stage)}:
+                found.setdefault(known, []).append(dispatch)
+    return found
 
 
-def _verified_well(connection: Connection, session: str, healed: RolloutOf) -> bool:
-    """Whether the session's own dispatch of the rollout succeeded: a judge may have failed in it, too."""
-    name = rollout_id(healed.task_index, healed.rollout_index, healed.stage_index)
-    own = (dispatches.c.session == session, dispatches.c.rollout == name, dispatches.c.state == "succeeded")
-    return connection.execute(select(dispatches.c.dispatch).where(*own).limit(1)).first() is not None
+def _verified_well(connection: Connection, session: str, named: Sequence[RolloutOf]) -> set[str]:
+    """The rollouts of which the session's own dispatch succeeded: a judge may have failed in it, too."""
+    own_run = select(sessions.c.run).where(sessions.c.session == session).scalar_subquery()
+    own = (dispatches.c.run == own_run, dispatches.c.session == session, dispatches.c.state == "succeeded")
+    found: set[str] = set()
+    for some in portions(sorted(set(map(_name, named)))):
+        asked = select(dispatches.c.rollout).where(*own, dispatches.c.rollout.in_(some))
+        found.update(connection.execute(asked).scalars())
+    return found
+
+
+def _name(rollout: RolloutOf) -> str:
+    return rollout_id(rollout.task_index, rollout.rollout_index, rollout.stage_index)
 
 
 def healed(connection: Connection, run: str) -> list[list[Any]]:
@@ -97,23 +109,23 @@ def healed(connection: Connection, run: str) -> list[list[Any]]:
 
     (task index, rollout index, stage index)
     """
-    columns = tuple(rollouts.c[name] for name in _INDICES)
-    asked = select(*columns).select_from(dispatches.join(rollouts, _current))
-    here = (dispatches.c.run == run, dispatches.c.healed_by.is_not(None))
-    return [list(row) for row in connection.execute(asked.where(*here).order_by(*columns))]
+    here = (dispatches.c.run == run, dispatches.c.healed_by.is_not(None), exists().where(CURRENT))
+    begun = connection.execute(select(dispatches.c.begun).where(*here)).scalars()
+    return sorted(([each.get(name) for name in _INDICES] for each in begun), key=_in_order)
+
+
+def _in_order(indices: Sequence[int | None]) -> list[int]:
+    return [-1 if index is None else index for index in indices]
 
 
 def forget(connection: Connection, run: str, forgotten: Sequence[Id]) -> int:
     """The rows of these dispatches were archived: their rollouts are missing again, and their attempts not counted."""
-    known = 0
-    for dispatch in forgotten:
-        here = (dispatches.c.run == run, dispatches.c.dispatch == dispatch, dispatches.c.state == "failed")
-        if connection.execute(select(dispatches.c.dispatch).where(*here)).first() is not None:
-            settle(connection, dispatch, "missing", {"state": "forgotten", "placed": "nowhere"})
-            known += 1
-    return known
 
+    def change(work: Working) -> int:
+        work.read(forgotten)
+        known = [each for each in work.found.values() if each.values["run"] == run and each.values["state"] == "failed"]
+        for each in known:
+            each.set(state="forgotten", placed="nowhere")
+        return len(known)
 
-def _same(named: RolloutOf) -> tuple[Any, ...]:
-    keys = [rollouts.c[name].is_not_distinct_from(getattr(named, name)) for name in _INDICES]
-    return (*keys,) if named.agent is None else (*keys, rollouts.c.agent == named.agent)
+    return changing(connection, change)

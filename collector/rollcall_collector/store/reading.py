@@ -1,6 +1,7 @@
 """What is asked of the store. Each answer is read in one transaction, the counts of a run in one statement."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import Connection, Engine, func, select
@@ -11,15 +12,16 @@ from .counting import (
     Benchmark,
     counted_benchmarks,
     current_rollouts,
-    has_ended,
     left_out,
     tolerances,
     with_reasons,
 )
 from .doubts import doubts_about, servers_watched, stalled, unattributed, warnings_about
+from .hearing import Moment, has_ended
 from .judging import policy_of_run
 from .placing import healed, moves
-from .schema import dispatches, runs, sessions, tags
+from .schema import FAILED, dispatches, runs, sessions, tags
+from .tagging import first_and_last
 
 _ROLLOUT = ("benchmark", "task_index", "rollout_index", "stage_index", "attempt", "state", "dispatch")
 
@@ -33,11 +35,19 @@ class UnknownRunError(LookupError):
 
 
 class Reader:
-    """Answers questions about runs. Its methods block: call them outside of the event loop."""
+    """Answers questions about runs. Its methods block: call them outside of the event loop.
 
-    def __init__(self, engine: Engine, policy: Policy) -> None:
-        self._engine = engine
-        self._policy = policy
+    `since` is when the asker began to listen for heartbeats (see `hearing`); one that has no such time takes the
+    last heartbeat of each session as it stands.
+    """
+
+    def __init__(self, engine: Engine, policy: Policy, since: float = float("-inf")) -> None:
+        self._engine, self._policy = engine, policy
+        self._since = since
+
+    def at(self, now: float) -> Moment:
+        """A time, as sessions are judged by it."""
+        return Moment(now, self._since)
 
     def ping(self) -> None:
         """Raise what the database raises when it cannot be read."""
@@ -55,24 +65,30 @@ class Reader:
     def runs(self, now: float, launch: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
         """The newest runs first; those of one launch where it is named."""
         newest = func.max(sessions.c.started_at)
-        asked = select(sessions.c.run).group_by(sessions.c.run).order_by(newest.desc()).limit(limit)
+        shown = sessions.join(runs, runs.c.run == sessions.c.run)
+        asked = select(sessions.c.run).select_from(shown).where(runs.c.pruned_at.is_(None))
+        asked = asked.group_by(sessions.c.run).order_by(newest.desc()).limit(limit)
         if launch is not None:
             asked = asked.where(sessions.c.launch == launch)
         with self._engine.connect() as connection:
             names = connection.execute(asked).scalars().all()
-            return [_status(connection, name, now, self._policy) for name in names]
+            return [_status(connection, name, self.at(now), self._policy) for name in names]
 
     def status(self, run: str, now: float) -> dict[str, Any]:
         """The status of a run; `latest` names the newest. Raises UnknownRunError."""
         with self._engine.connect() as connection:
-            return _status(connection, _resolve(connection, run), now, self._policy)
+            return _status(connection, _resolve(connection, run), self.at(now), self._policy)
 
-    def gate(self, run: str, now: float, server: str | None = None) -> dict[str, Any]:
-        """Which benchmarks' metrics are released; only those sent to `server` where one is named."""
+    def gate(self, run: str, now: float, server: str | None = None, trouble: str | None = None) -> dict[str, Any]:
+        """Which benchmarks' metrics are released; only those sent to `server` where one is named.
+
+        `trouble` is what the last write to the store met: what it did not take in may speak of any benchmark.
+        """
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
             policy = policy_of_run(connection, name, self._policy)
-            benchmarks, doubts = _benchmarks(connection, name, now, policy, server)
+            general = [f"the store cannot be written: {trouble}"] if trouble else []
+            benchmarks, doubts = _benchmarks(connection, name, self.at(now), policy, server, general)
             return _gate(name, benchmarks, doubts) | {
                 "left_out": left_out(connection, name, benchmarks),
                 "healed": healed(connection, name),
@@ -94,7 +110,7 @@ class Reader:
         """Rollouts of a run in order of benchmark and index, `limit` of them from number `after` on."""
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
-            current = current_rollouts(name, now).subquery()
+            current = current_rollouts(name, self.at(now), state).subquery()
             columns = (dispatches.c.root_cause, dispatches.c.failure_class, dispatches.c.terminal)
             asked = select(current, *columns).outerjoin_from(
                 current, dispatches, dispatches.c.dispatch == current.c.dispatch
@@ -111,7 +127,7 @@ class Reader:
         """One rollout with its dispatches and their tags. Raises UnknownRunError."""
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
-            current = current_rollouts(name, now).subquery()
+            current = current_rollouts(name, self.at(now)).subquery()
             columns = (dispatches.c.root_cause, dispatches.c.failure_class, dispatches.c.terminal)
             asked = select(current, *columns).outerjoin_from(
                 current, dispatches, dispatches.c.dispatch == current.c.dispatch
@@ -126,7 +142,7 @@ class Reader:
 
     def failures(self, run: str) -> Iterator[dict[str, Any]]:
         """The failure rows of a run, one for each failed attempt, in order of time."""
-        asked = select(dispatches.c.row).where(dispatches.c.state == "failed").order_by(dispatches.c.ended_at)
+        asked = select(dispatches.c.row).where(FAILED).order_by(dispatches.c.ended_at, dispatches.c.dispatch)
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
             for row in connection.execution_options(yield_per=100).execute(asked.where(dispatches.c.run == name)):
@@ -135,9 +151,11 @@ class Reader:
 
 def _resolve(connection: Connection, run: str) -> str:
     own = sessions.c.mode.not_in(_OF_OTHERS)
-    asked = select(sessions.c.run).where(own).order_by(sessions.c.started_at.desc()).limit(1)
+    shown = sessions.join(runs, runs.c.run == sessions.c.run)
+    asked = select(sessions.c.run).select_from(shown).where(own).order_by(sessions.c.started_at.desc()).limit(1)
     if run != "latest":
         asked = select(runs.c.run).where(runs.c.run == run)
+    asked = asked.where(runs.c.pruned_at.is_(None))
     found = connection.execute(asked).scalar()
     if found is None:
         raise UnknownRunError("no run has been seen yet" if run == "latest" else f"no run has the id {run}")
@@ -145,11 +163,11 @@ def _resolve(connection: Connection, run: str) -> str:
 
 
 def _benchmarks(
-    connection: Connection, run: str, now: float, policy: Policy, server: str | None = None
+    connection: Connection, run: str, at: Moment, policy: Policy, server: str | None = None, general: Sequence[str] = ()
 ) -> tuple[list[Benchmark], list[str]]:
     """The benchmarks with their reasons, and the reasons that are no counts."""
-    counted = counted_benchmarks(connection, run, now, server)
-    doubts = doubts_about(connection, run, counted, policy)
+    counted = counted_benchmarks(connection, run, at, server)
+    doubts = {name: [*general, *found] for name, found in doubts_about(connection, run, counted, policy).items()}
     allowed = tolerances(connection, run, counted, policy.max_failure_rate)
     return with_reasons(counted, doubts, allowed), sorted({doubt for each in doubts.values() for doubt in each})
 
@@ -165,11 +183,11 @@ def _gate(run: str, benchmarks: list[Benchmark], doubts: list[str]) -> dict[str,
     }
 
 
-def _status(connection: Connection, run: str, now: float, default: Policy) -> dict[str, Any]:
+def _status(connection: Connection, run: str, at: Moment, default: Policy) -> dict[str, Any]:
     policy = policy_of_run(connection, run, default)
-    benchmarks, doubts = _benchmarks(connection, run, now, policy)
+    benchmarks, doubts = _benchmarks(connection, run, at, policy)
     last = connection.execute(
-        select(sessions, has_ended(now).label("has_ended"))
+        select(sessions, has_ended(at).label("has_ended"))
         .where(sessions.c.run == run)
         .order_by(sessions.c.started_at.desc())
         .limit(1)
@@ -187,7 +205,7 @@ def _status(connection: Connection, run: str, now: float, default: Policy) -> di
         "expected_source": "materialized_inputs" if about.expected_source else "so_far",
         "totals": totals.as_dict(),
         "unattributed": sum(unattributed(connection, run).values()),
-        "stalled": stalled(connection, run, now),
+        "stalled": stalled(connection, run, at),
         "servers": servers_watched(connection, run),
         "warnings": warnings_about(connection, run, benchmarks),
         "accepted": about.accepted_reason,
@@ -204,18 +222,22 @@ def _rollout(row: Any) -> dict[str, Any]:
 
 def _dispatches(connection: Connection, run: str, benchmark: str, rollout: str) -> list[dict[str, Any]]:
     owner = (dispatches.c.run == run, dispatches.c.benchmark == benchmark, dispatches.c.rollout == rollout)
-    found = connection.execute(select(dispatches).where(*owner).order_by(dispatches.c.started_at)).all()
+    found = connection.execute(
+        select(dispatches).where(*owner).order_by(dispatches.c.started_at, dispatches.c.dispatch)
+    ).all()
     return [_dispatch(connection, row) for row in found]
 
 
 def _dispatch(connection: Connection, row: Any) -> dict[str, Any]:
-    kept = connection.execute(
-        select(tags.c.tag, tags.c.recovered_at).where(tags.c.dispatch == row.dispatch).order_by(tags.c.ended_at)
-    ).all()
+    here = (tags.c.claimed == row.dispatch, tags.c.dispatch == row.dispatch)
+    kept = connection.execute(select(tags).where(*here).order_by(tags.c.ended_at, tags.c.exchange)).all()
     names = ("dispatch", "session", "state", "attempt", "started_at", "ended_at", "root_cause")
-    shown = [
-        {key: value for key, value in tag.tag.items() if key not in ("event", "dispatch")}
-        | {"recovered": tag.recovered_at is not None}
-        for tag in kept
-    ]
-    return {name: getattr(row, name) for name in names} | {"tags": shown}
+    return {name: getattr(row, name) for name in names} | {"tags": [_tag(each) for each in kept]}
+
+
+def _tag(record: Any) -> dict[str, Any]:
+    """The first exchange of a record, and how often it has repeated until when."""
+    first = asdict(first_and_last(record)[0])
+    shown = {key: value for key, value in first.items() if key not in ("event", "dispatch")}
+    times = {"recovered": record.recovered_at is not None, "count": record.count, "last_at": record.last_at}
+    return shown | times

@@ -1,26 +1,43 @@
-"""One bounded queue, one writer thread.
+"""One bounded queue, and the threads that write.
 
-Jobs that wait together are committed together, each inside a savepoint of its own so that one that fails takes no
-other with it. A full queue is what `busy` means: the caller is told and nothing is lost, since it keeps its events.
+SQLite has one writer: one thread, and jobs that wait together are committed together, each inside a savepoint of its
+own so that one that fails takes no other with it. On PostgreSQL several threads run a job each in a transaction of its
+own, so that no job's locks are held for another's sake; a transaction that met another's is repeated.
+
+What is bounded is the number of jobs that wait, and the bytes of the requests that they came in. `busy` means that the
+bound is reached: the caller is told and nothing is lost, since it keeps its events.
 """
 
 import asyncio
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from .database import writing
+from . import damage
+from .database import said, writing
 
 Result = TypeVar("Result")
 Job = Callable[[Connection], Any]
+_Waiting = tuple[Job, "Future[Any]"]
+
+CAPACITY_BYTES = 256 * 1024 * 1024
+"""Bytes of requests that may be in hand at once, where nothing else is set."""
 
 _TOGETHER = 256
-"""Jobs committed in one transaction at the most."""
+"""Jobs committed in one SQLite transaction at the most."""
+
+_AT_ONCE = 4
+"""Jobs at a time on PostgreSQL."""
+
+_TRIES = 10
+_MET_ANOTHER = ("40001", "40P01")
+"""PostgreSQL's SQLSTATE of a serialization failure and of a deadlock: the transaction may go well when repeated."""
 
 
 class StoreBusyError(Exception):
@@ -30,15 +47,37 @@ class StoreBusyError(Exception):
 class Writer:
     """Runs jobs on the database, in order, and tells when they are committed."""
 
-    def __init__(self, engine: Engine, capacity: int = 4096) -> None:
+    def __init__(self, engine: Engine, capacity: int = 4096, capacity_bytes: int = CAPACITY_BYTES) -> None:
         self._engine = writing(engine)
-        self._jobs: queue.Queue[tuple[Job, Future[Any]] | None] = queue.Queue(capacity)
-        self._thread = threading.Thread(target=self._run, name="rollcall-store-writer", daemon=True)
-        self._thread.start()
+        self._jobs: queue.Queue[_Waiting | None] = queue.Queue(capacity)
+        self._bytes, self._capacity_bytes = 0, capacity_bytes
+        many = engine.dialect.name == "postgresql"
+        self._together = 1 if many else _TOGETHER
+        names = [f"rollcall-store-writer-{number}" for number in range(_AT_ONCE if many else 1)]
+        self._threads = [threading.Thread(target=self._run, name=name, daemon=True) for name in names]
         self.trouble: str | None = None
+        for thread in self._threads:
+            thread.start()
+
+    @contextmanager
+    def room(self, size: int) -> Iterator[None]:
+        """Room for a request of so many bytes while it is read, waits and is written. Raises StoreBusyError.
+
+        One that is larger than the bound has it to itself. Called in the event loop only.
+        """
+        if self._bytes and self._bytes + size > self._capacity_bytes:
+            raise StoreBusyError(f"{self._bytes} bytes of requests are in hand, {self._capacity_bytes} may be")
+        self._bytes += size
+        try:
+            yield
+        finally:
+            self._bytes -= size
 
     async def submit(self, job: Callable[[Connection], Result]) -> Result:
-        """Run the job; return its result once it is committed. Raises StoreBusyError, or what the job raised."""
+        """Run the job; return its result once it is committed. Raises StoreBusyError, or what the job raised.
+
+        On PostgreSQL a job may run several times, of which the last has effect.
+        """
         done: Future[Result] = Future()
         try:
             self._jobs.put_nowait((job, done))
@@ -47,14 +86,16 @@ class Writer:
         return await asyncio.wrap_future(done)
 
     def close(self) -> None:
-        """Finish what is waiting, commit it and end the thread."""
-        self._jobs.put(None)
-        self._thread.join()
+        """Finish what is waiting, commit it and end the threads."""
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            thread.join()
 
     def _run(self) -> None:
         while (first := self._jobs.get()) is not None:
             batch, closing = [first], False
-            while len(batch) < _TOGETHER and not self._jobs.empty():
+            while len(batch) < self._together and not self._jobs.empty():
                 if (following := self._jobs.get()) is None:
                     closing = True
                     break
@@ -63,24 +104,41 @@ class Writer:
             if closing:
                 return
 
-    def _commit(self, waiting: list[tuple[Job, Future[Any]]]) -> None:
+    def _commit(self, waiting: list[_Waiting]) -> None:
         # A job whose caller has left is still done: it stands in the order in which things happened.
         batch = [(job, done if done.set_running_or_notify_cancel() else Future()) for job, done in waiting]
         try:
-            with self._engine.begin() as connection:
-                outcomes = [(done, _run_job(connection, job)) for job, done in batch]
+            outcomes = self._outcomes([job for job, _ in batch])
         except Exception as error:
-            self.trouble = f"{type(error).__name__}: {error}"
+            self._note(error)
             for _, done in batch:
                 done.set_exception(error)
             return
-        broken = [failure for _, (_, failure) in outcomes if isinstance(failure, SQLAlchemyError)]
-        self.trouble = f"{type(broken[0]).__name__}: {broken[0]}" if broken else None
-        for done, (result, failure) in outcomes:
+        self._note(next((failure for _, failure in outcomes if isinstance(failure, SQLAlchemyError)), None))
+        for (_, done), (result, failure) in zip(batch, outcomes, strict=True):
             if failure is None:
                 done.set_result(result)
             else:
                 done.set_exception(failure)
+
+    def _outcomes(self, jobs: list[Job]) -> list[tuple[Any, Exception | None]]:
+        for tries_left in reversed(range(_TRIES)):
+            with self._engine.connect() as connection, connection.begin() as transaction:
+                outcomes = [_run_job(connection, job) for job in jobs]
+                if tries_left and any(_met_another(failure) for _, failure in outcomes):
+                    transaction.rollback()
+                    continue
+            break
+        return outcomes
+
+    def _note(self, failure: Exception | None) -> None:
+        self.trouble = None if failure is None else f"{type(failure).__name__}: {said(failure)}"
+        if failure is not None and damage.is_damage(failure):
+            damage.mark(self._engine)
+
+
+def _met_another(failure: Exception | None) -> bool:
+    return isinstance(failure, DBAPIError) and getattr(failure.orig, "sqlstate", None) in _MET_ANOTHER
 
 
 def _run_job(connection: Connection, job: Job) -> tuple[Any, Exception | None]:

@@ -32,6 +32,8 @@ def test_every_other_status_did_not(status: int) -> None:
         ({}, {}, None),
         (PROBE | {"status": 404}, {}, "unknown_route"),
         (PROBE | {"status": 405, "kind": "agent"}, {}, "unknown_route"),
+        (PROBE | {"status": 405, "role": "model", "path": "/v1/responses", "method": "HEAD"}, {}, "unknown_route"),
+        (PROBE | {"status": 405, "role": "model", "path": "/v1/responses", "method": "POST"}, {}, None),
         (PROBE | {"status": 404}, {"unknown_route": "off"}, None),
         (PROBE | {"status": 404}, {"unknown_route": "on,policy_model=off"}, None),
         (PROBE | {"status": 500}, {}, None),
@@ -93,6 +95,14 @@ def test_what_only_a_rule_calls_a_failure_is_none_without_it() -> None:
     found = tag(what="body_failure", status=200, rules=("mine",), by_rule=True)
     assert own("failure", 'pattern = "x"').pardon(found) is None
     assert Policy().pardon(found) == "rules"
+
+
+def test_what_was_found_in_a_whole_body_counts_while_the_rule_speaks_of_that_exchange() -> None:
+    """A run may be judged again under a rule of the same name that is about another server."""
+    found = tag(rules=("mine",), excerpt="cut")
+    assert own("no_failure", 'pattern = "beyond"').pardon(found) == "mine"
+    assert own("no_failure", 'pattern = "beyond"\nserver = "other"').pardon(found) is None
+    assert own("no_failure", 'pattern = "beyond"\nstatus = 404').pardon(found) is None
 
 
 def test_a_terminal_rule_may_ask_for_the_kind_of_the_failure() -> None:

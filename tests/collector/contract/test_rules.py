@@ -80,8 +80,6 @@ def test_the_first_rule_that_holds_decides_and_terminal_ones_add_up() -> None:
     rules = load_rules(text, "rules.toml")
     assert rules.matching(**EXCHANGE) == ("last-try", "first", "too")
     assert rules.matching(**(EXCHANGE | {"path": "/x"})) == ("last-try", "second", "too")
-    assert (rules.decision(["too", "second", "first"]), rules.decision(["too"])) == ("no_failure", None)
-    assert (rules.terminal(["first", "too"]), rules.terminal(["first"])) == (True, False)
 
 
 def test_a_terminal_rule_may_ask_for_the_kind_of_the_failure() -> None:

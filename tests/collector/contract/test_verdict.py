@@ -8,7 +8,9 @@ from collector_events import ANSWERED, T0, ended, judged, run_tag, tag
 from hypothesis import given
 from hypothesis import strategies as st
 from rollcall_collector.contract.exchange import Tag, What
-from rollcall_collector.contract.verdict import root_cause
+from rollcall_collector.contract.policy import PerServer, Policy
+from rollcall_collector.contract.rules import load_rules
+from rollcall_collector.contract.verdict import Kept, judge, root_cause
 
 FAILURES = [what for what in get_args(What) if what != "cancelled"]
 
@@ -50,6 +52,26 @@ def test_a_healed_call_leaves_another_failed_call_to_count() -> None:
     """One success heals one call, and only the other one is named."""
     verdict = judged(ended(), [tag(), tag(exchange="x-2")], {"c-x-1"})
     assert (verdict.state, [kept.exchange for kept in verdict.tags]) == ("failed", ["x-2"])
+
+
+@pytest.mark.parametrize(("first", "last", "state"), [(500, 404, "succeeded"), (404, 500, "failed")])
+def test_a_call_is_judged_by_its_last_exchange(first: int, last: int, state: str) -> None:
+    """What a rule pardons at the end is no failure, whatever was tried before; and the other way round."""
+    tool = {"server": "t", "kind": "resources", "role": "tool", "call": "c"}
+    tried = [
+        tag(status=first, ended_at=ANSWERED - 2, **tool),
+        tag(exchange="x-2", status=last, ended_at=ANSWERED - 1, **tool),
+    ]
+    policy = Policy(tool_errors=PerServer("model_visible_4xx"))
+    verdict = judge(ended(), [Kept(each) for each in tried], policy)
+    assert verdict.state == state
+    assert dict(verdict.pardoned) == ({} if state == "failed" else {"tool_errors": 1})
+
+
+def test_a_call_whose_last_exchange_was_ended_by_a_shutdown_is_omitted() -> None:
+    """A server that had failed, and was then shut down under the retry."""
+    tried = [tag(call="c", ended_at=ANSWERED - 2), tag(exchange="x-2", call="c", ended_at=ANSWERED - 1, shutdown=True)]
+    assert judged(ended(), tried).state == "omitted"
 
 
 @pytest.mark.parametrize(
@@ -178,3 +200,28 @@ def test_tags_that_do_not_count_change_no_verdict(tags: list[Tag]) -> None:
     """The same verdict with cancelled and late exchanges mixed in."""
     noise = [replace(kept, exchange=f"{kept.exchange}-late", ended_at=ANSWERED + 5) for kept in tags]
     assert judged(ended(), [*noise, *tags, tag(what="cancelled")], set()) == judged(ended(), tags, set())
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        ({"_ng_failure_class": "agent_timeout"}, "agent_timeout"),
+        ({"_ng_failure_class": "agent_run_error", "failure_kind": "kill_shaped"}, "kill_shaped"),
+        ({"episode_id": {}, "failure": {"failure_reason": "late", "failure_kind": "agent_timeout"}}, "agent_timeout"),
+        ({"episode_id": {}, "failure": {"failure_reason": "late"}}, "agent_run_error"),
+    ],
+)
+def test_a_declared_failure_is_of_the_kind_that_it_names_and_terminal_by_it(answer: dict[str, Any], kind: str) -> None:
+    """Although no call is known to have failed."""
+    rules = load_rules(f'[[rule]]\nname = "t"\neffect = "terminal"\nkind = "{kind}"\n', "rules.toml")
+    event = ended(ending="marker", answer=answer)
+    verdict = judge(event, [], Policy(rules=rules))
+    assert (verdict.kind, verdict.terminal) == (kind, True)
+    assert not judge(event, [], Policy()).terminal
+
+
+def test_a_result_that_hides_a_failure_is_terminal_by_its_kind() -> None:
+    """The kind is the rule that has found it."""
+    rules = load_rules('[[rule]]\nname = "t"\neffect = "terminal"\nkind = "empty_output"\n', "rules.toml")
+    assert judge(ended(), [], Policy(rules=rules), "empty_output").terminal
+    assert not judge(ended(), [], Policy(rules=rules), "no_model_call").terminal

@@ -49,6 +49,7 @@ def test_failure_rows_of_another_run_are_none_of_this_one(output: Path) -> None:
     write(failures(output), other, failure(1))
     found = read(output, "r-1")
     assert (found.failures, doubts(found)) == (keys(1), [])
+    assert read(output, None).failures == keys(0, 1), "where nothing says which run it is, all rows are its"
 
 
 def test_files_that_are_missing_are_doubts(output: Path) -> None:

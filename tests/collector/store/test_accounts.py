@@ -6,7 +6,7 @@ from collector_events import T0
 from collector_histories import STEPS, Model, Step, events_of, new_run
 from collector_store import Store
 from hypothesis import HealthCheck, given, settings
-from rollcall_collector.store.counting import SESSION_SILENCE_S
+from rollcall_collector.store.hearing import SESSION_SILENCE_S
 
 SHARED = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

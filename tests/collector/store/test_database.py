@@ -37,16 +37,15 @@ def test_what_was_committed_is_there_when_the_database_is_opened_again(tmp_path:
     again.close()
 
 
-@pytest.mark.parametrize(("version", "cure"), [(99, "the newer gym-rollcall"), (1, "the older gym-rollcall")])
-def test_another_schema_is_refused_with_both_versions(tmp_path: Path, version: int, cure: str) -> None:
+def test_a_newer_schema_is_refused_with_both_versions(tmp_path: Path) -> None:
     """It is left as it is, and the cure is named."""
     path = tmp_path / "x.sqlite3"
     open_database(f"sqlite:///{path}").dispose()
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE schema_version SET version = ?", (version,))
+        connection.execute("UPDATE schema_version SET version = 99")
     text = refusal(f"sqlite:///{path}")
-    assert f"schema version {version}, this program knows {SCHEMA_VERSION}" in text
-    assert cure in text
+    assert f"schema version 99, this program knows {SCHEMA_VERSION}" in text
+    assert "use the newer gym-rollcall" in text
     assert str(path) in text
 
 
@@ -71,9 +70,9 @@ def test_a_database_below_a_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("url", "cure"),
-    [("/tmp/x.sqlite3", "write sqlite:////absolute/path"), ("postgresql://host/x", "use sqlite:///path")],
+    [("/tmp/x.sqlite3", "write sqlite:////absolute/path"), ("mysql://host/x", "use sqlite:///path or postgresql://")],
 )
-def test_a_url_that_is_not_sqlites_is_refused_with_what_to_write(url: str, cure: str) -> None:
+def test_a_url_of_another_kind_is_refused_with_what_to_write(url: str, cure: str) -> None:
     """The URL stands in the text."""
     text = refusal(url)
     assert repr(url) in text

@@ -8,7 +8,7 @@ from collector_events import ANSWERED, begun, ended, not_inspected, outlived, re
 from collector_store import Store
 from rollcall_collector.contract.exchange import Event
 from rollcall_collector.contract.policy import Policy, policy_from
-from rollcall_collector.store.writing import apply_events
+from rollcall_collector.store.applying import apply_events
 
 LAST_WINS = policy_from({"model_errors": "last_wins"})
 RESPONSE = {"id": "resp_1"}

@@ -51,7 +51,8 @@ def test_a_success_that_was_answered_as_a_failure_belongs_to_the_results(store: 
 
 def test_moves_are_of_the_rollouts_last_dispatch_alone(store: Store) -> None:
     """A later one has replaced the verdict."""
-    store.sends(begun("d-1"), ended("d-1"), tag("d-1"))
+    store.sends(begun("d-1"), ended("d-1"))
+    store.sends(tag("d-1"))
     store.sends(begun("d-2", started_at=T0 + 60), ended("d-2"))
     assert store.moves() == {}
 
@@ -59,7 +60,8 @@ def test_moves_are_of_the_rollouts_last_dispatch_alone(store: Store) -> None:
 def test_rows_of_another_run_are_never_named(store: Store) -> None:
     """Nor can they be said to have been moved."""
     store.session("s-2", "r-2")
-    store.sends(begun(), ended(), tag())
+    store.sends(begun(), ended())
+    store.sends(tag())
     assert store.moves("r-2") == {}
     store.moved("r-2", to_failures=["d-1", "d-unknown"])
     assert store.moves() == {"to_failures": ["d-1"]}
@@ -90,7 +92,8 @@ def test_attempts_are_gyms_where_it_stamps_them(store: Store) -> None:
 def test_only_rows_in_the_failures_file_are_attempts(store: Store) -> None:
     """None for a dispatch that was omitted, abandoned, or whose failure still lies among the results."""
     store.sends(begun("d-1"), ended("d-1", "no_persist"), begun("d-2"), abandoned("d-2"))
-    store.sends(begun("d-3"), ended("d-3"), tag("d-3"), begun("d-4"))
+    store.sends(begun("d-3"), ended("d-3"))
+    store.sends(tag("d-3"), begun("d-4"))
     assert store.rollout()["attempt"] == 0
     store.moved(to_failures=["d-3"])
     store.sends(ended("d-4"), begun("d-5"))

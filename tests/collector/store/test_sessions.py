@@ -3,7 +3,7 @@
 import pytest
 from collector_events import T0, begun, ended, tag
 from collector_store import Store
-from rollcall_collector.store.counting import SESSION_SILENCE_S
+from rollcall_collector.store.hearing import SESSION_SILENCE_S
 from rollcall_collector.store.writing import put_expected
 
 

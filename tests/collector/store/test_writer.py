@@ -13,7 +13,7 @@ from collector_events import begun
 from collector_store import Store
 from rollcall_collector.contract.policy import Policy
 from rollcall_collector.store import StoreBusyError, Writer, open_database
-from rollcall_collector.store.writing import apply_events
+from rollcall_collector.store.applying import apply_events
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import SQLAlchemyError
 

@@ -3,6 +3,7 @@
 ```console            run by tests/docs, in one shell for each document, and its output compared
 ```console tested-by=FILE::NAME    not run here; the named test is
 ```json generated=NAME             made by docs/generate.py
+```toml rules                      read as a file of the user's rules
 ```text, ```mermaid                no example
 """
 
@@ -61,6 +62,8 @@ def problem(block: Block) -> str:
         return ""
     if block.language == "json":
         return "" if list(block.marks) == ["generated"] else "json is to be generated=NAME"
+    if block.language == "toml":
+        return "" if list(block.marks) == ["rules"] else "toml is to be rules"
     if block.language not in SHELL:
         return f"language {block.language!r} is none that is checked"
     if not block.marks:

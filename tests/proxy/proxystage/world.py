@@ -99,6 +99,15 @@ class World:
                 await self.serves(server)
         await self.config({name: server.entry for name, server in servers.items()})
 
+    async def stands_behind_another_proxy(self, name: str, server: FakeServer) -> None:
+        """From now on callers reach a server by way of a second proxy of the same collector."""
+        given = {"listen": "127.0.0.1:0", "collector": self.collector, "spool": self.folder / "other-spool"}
+        other = await self._stack.enter_async_context(proxy_serving(ProxySettings(**given)))
+        await self.serves(server)
+        body = {"config": yaml.safe_dump({name: server.entry}), "own": None}
+        (listener,) = (await self.ask("POST", f"{other}/v1/config", body)).value["listeners"]
+        self.listeners[name] = listener["listener"]
+
     async def config(self, config: dict[str, Any], own: str | None = None) -> Heard:
         """POST /v1/config with a config in Gym's shape."""
         answer = await self.main("POST", "/v1/config", {"config": yaml.safe_dump(config), "own": own})

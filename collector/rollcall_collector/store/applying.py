@@ -1,0 +1,403 @@
+"""What events do to the store: a batch is read in, changes dispatches in memory, and is written in one piece."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter
+from sqlalchemy import Connection, Table, delete, func, select, update
+
+from ..contract.exchange import (
+    Answered,
+    CarrierShared,
+    DispatchAbandoned,
+    DispatchBegun,
+    DispatchEnded,
+    Event,
+    NotInspected,
+    Outlived,
+    Recovered,
+    Tag,
+    Topology,
+    Verified,
+    Watched,
+)
+from ..contract.policy import PerServer, Policy
+from . import tagging
+from .bulk import insert_rows
+from .dialect import insert, lock_dispatches, share
+from .judging import PLACES, has_calls, judge_due, policies_of
+from .schema import SILENT, benchmarks, dispatches, early, rollouts, runs, senders, sessions, tags, topology, watched
+from .totals import CALLS, Key
+from .working import Dispatch, Working, portions
+
+Addition = Recovered | Outlived | Verified | NotInspected
+"""What becomes known of a dispatch besides its tags."""
+_ADDITION: TypeAdapter[Addition] = TypeAdapter(Annotated[Addition, Field(discriminator="event")])
+
+Ruling = dict[str, Any]
+"""What a proxy is told of a dispatch that ended: `dispatch`, `state`, and `row` where it failed."""
+
+
+def apply_events(
+    connection: Connection,
+    sender: str,
+    first: int,
+    events: Sequence[Event],
+    policy: Policy,
+    now: float | None = None,
+) -> list[Ruling]:
+    """Take in a sender's events, numbered from `first`; those taken in before have no second effect.
+
+    Returns a ruling for each DispatchEnded among them, those repeated included. `now` is when they came.
+    """
+    share(connection)
+    last = _turn_of(connection, sender)
+    fresh = events[max(0, last + 1 - first) :]
+    batch = _Batch(connection, policy, now)
+    if fresh:
+        highest = {"last": first + len(events) - 1}
+        connection.execute(update(senders).where(senders.c.sender == sender).values(highest))
+        batch.takes(fresh)
+    ended = [event.dispatch for event in events if isinstance(event, DispatchEnded)]
+    return _rulings(connection, ended, batch.work) if ended else []
+
+
+def _turn_of(connection: Connection, sender: str) -> int:
+    """The highest number taken in of a sender, whose row nobody else has until the transaction's end."""
+    into = insert(connection, senders).values(sender=sender, last=0)
+    turn = into.on_conflict_do_update(index_elements=["sender"], set_={"last": senders.c.last})
+    return int(connection.execute(turn.returning(senders.c.last)).scalar_one())
+
+
+def _rulings(connection: Connection, ended: Sequence[str], work: Working) -> list[Ruling]:
+    judged = {name: each.values for name, each in work.found.items() if "row" in each.values}
+    asked = select(dispatches.c.dispatch, dispatches.c.state, dispatches.c.row)
+    for some in portions(sorted(set(ended) - judged.keys())):
+        for row in connection.execute(asked.where(dispatches.c.dispatch.in_(some))).mappings():
+            judged[row["dispatch"]] = dict(row)
+    names = ("dispatch", "state", "row")
+    return [{name: judged[dispatch][name] for name in names} for dispatch in ended if dispatch in judged]
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Events on their way into the store."""
+
+    connection: Connection
+    policy: Policy
+    now: float | None
+    work: Working = field(init=False)
+    tags: list[tagging.Change] = field(default_factory=list)
+    begun: list[DispatchBegun] = field(default_factory=list)
+    names: "Names" = field(default_factory=dict)
+    attempts: dict[Key, int] = field(default_factory=dict)
+    early: dict[str, list[Addition]] = field(default_factory=dict)
+    """What another proxy has told of dispatches that have yet to begin."""
+    orphaned: set[str] = field(default_factory=set)
+    """Dispatches that have yet to begin, with tags."""
+    first_calls: set[tuple[str, str]] = field(default_factory=set)
+    """Benchmarks of which dispatches ended after model calls."""
+
+    def __post_init__(self) -> None:
+        self.work = Working(self.connection)
+
+    def takes(self, events: Sequence[Event]) -> None:
+        """Take these in, and write everything."""
+        ids = {name for event in events for name in _dispatches_of(event)}
+        lock_dispatches(self.connection, ids)
+        self.work.read(ids)
+        begun = [event for event in events if isinstance(event, DispatchBegun)]
+        self.names = _names_of(self.connection, begun)
+        self.attempts = _attempts_of(self.connection, begun)
+        new = [event.dispatch for event in begun if event.dispatch not in self.work.found]
+        self.early = _early_of(self.connection, new)
+        self.orphaned = _orphaned(self.connection, new)
+        for event in events:
+            self._apply(event)
+        self.write()
+        _keep_early(self.connection, self.early)
+        _add_up(self.connection, [event for event in events if isinstance(event, Watched)])
+        _relate(self.connection, [event for event in events if isinstance(event, Topology)])
+        self.work.totals.write(self.connection)
+
+    def write(self) -> None:
+        """Write what has changed, with the verdicts that this asks for."""
+        _know(self.connection, self.begun)
+        tagging.write(self.connection, self.tags)
+        self.tags.clear()
+        self.begun.clear()
+        policies = policies_of(self.connection, {each.values["run"] for each in self.work.due()}, self.policy)
+        judge_due(self.work, policies)
+        self.work.write()
+        self._judge_silent(policies)
+
+    def _judge_silent(self, policies: dict[str, Policy]) -> None:
+        """Dispatches that ended well without a model call: now others of their benchmark have made some."""
+        for run, benchmark in sorted(self.first_calls):
+            if policies[run].no_model_call != PerServer("warn") and not has_calls(self.connection, run, benchmark):
+                here = (dispatches.c.run == run, dispatches.c.benchmark == benchmark)
+                silent = self.connection.execute(select(dispatches.c.dispatch).where(*here, SILENT)).scalars().all()
+                lock_dispatches(self.connection, silent)
+                self.work.read(silent)
+                for name in silent:
+                    self.work.found[name].due = True
+            self.work.totals.add(run, benchmark, CALLS, 1)
+        self.first_calls.clear()
+        if self.work.due():
+            judge_due(self.work, policies)
+            self.work.write()
+
+    def _apply(self, event: Event) -> None:
+        match event:
+            case DispatchBegun():
+                self._begin(event)
+            case Tag():
+                self._add_tag(event)
+            case CarrierShared():
+                self._disown(event)
+            case Watched() | Topology():
+                pass  # these change no dispatch
+            case _:
+                dispatch = self.work.get(event.dispatch)
+                if dispatch is not None:
+                    self._change(dispatch, event)
+                elif isinstance(event, Addition):
+                    self.early.setdefault(event.dispatch, []).append(event)
+
+    def _change(self, dispatch: Dispatch, event: Event) -> None:
+        match event:
+            case DispatchEnded():
+                self._end(dispatch, event)
+            case Recovered():
+                self.tags.append(("recovered", tagging.recovery(event)))
+                dispatch.due = dispatch.is_judged
+            case Outlived():
+                self.tags += (("outlived", row) for row in tagging.outliving(event))
+                dispatch.due = dispatch.is_judged
+            case Verified():
+                dispatch.set(response=event.response)
+                dispatch.due = dispatch.is_judged
+            case NotInspected():
+                ended = dispatch.values["ended"]  # one that came after the outermost answer began decides nothing
+                if ended is None or event.ended_at <= ended["answer_began_at"]:
+                    dispatch.set(not_inspected=True)
+            case Answered():
+                dispatch.set(placed=PLACES[event.state])
+            case DispatchAbandoned():
+                if dispatch.due:
+                    self.write()
+                dispatch.set(state="abandoned", ended_at=event.ended_at)
+
+    def _begin(self, event: DispatchBegun) -> None:
+        if event.dispatch in self.work.found:
+            return
+        named = self.names.get((event.run, event.rollout), ())
+        if event.agent is None and len(named) == 1:
+            event = replace(event, benchmark=named[0][0], agent=named[0][1])
+        if _is_unnumbered(event):
+            event = replace(event, attempt=self._attempt(event))
+        self.work.begin(
+            {
+                "dispatch": event.dispatch,
+                "run": event.run,
+                "session": event.session,
+                "benchmark": event.benchmark,
+                "rollout": event.rollout,
+                "state": "running",
+                "attempt": event.attempt,
+                "started_at": event.started_at,
+                "begun": _beside(event, _BEGUN),
+            }
+        )
+        self.begun.append(event)
+        self._adopt(self.work.found[event.dispatch])
+
+    def _adopt(self, dispatch: Dispatch) -> None:
+        """Another proxy was faster: what it has told of this dispatch takes effect now, in its order."""
+        name = dispatch.values["dispatch"]
+        if name in self.orphaned:
+            self.tags.append(("begun", {"b_claimed": name}))
+        for event in self.early.pop(name, ()):
+            self._change(dispatch, event)
+
+    def _attempt(self, event: DispatchBegun) -> int:
+        key = event.run, event.benchmark, event.rollout
+        if key not in self.work.keys:
+            return self.attempts.get(key, 0)
+        self.write()  # a dispatch of it is in this batch, and may have left a row
+        return _attempts_of(self.connection, [event]).get(key, 0)
+
+    def _end(self, dispatch: Dispatch, event: DispatchEnded) -> None:
+        dispatch.set(
+            ended=_beside(event, _ENDED),
+            ended_at=event.ended_at,
+            masked=event.masked,
+            unscored=event.unscored,
+            empty_output=event.empty_output,
+            not_inspected=dispatch.values["not_inspected"] or event.not_inspected,
+            model_calls=event.model_calls,
+        )
+        dispatch.due = True
+        if event.model_calls:
+            self.first_calls.add(dispatch.key[:2])
+
+    def _add_tag(self, tag: Tag) -> None:
+        dispatch = self.work.get(tag.dispatch)
+        if dispatch is None and tag.dispatch is not None:
+            self.orphaned.add(tag.dispatch)
+        self.tags.append(("tag", tagging.tag_row(tag, dispatch, self.now)))
+        if dispatch is not None:
+            dispatch.due = dispatch.is_judged  # a late tag: it ended in time and was only delivered late
+
+    def _disown(self, event: CarrierShared) -> None:
+        """Take from dispatches what a carrier that turned out to be shared had bound to them."""
+        self.tags += (("shared", row) for row in tagging.freeing(event))
+        for each in map(self.work.get, event.dispatches):
+            if each is not None:
+                each.due = each.is_judged
+
+
+def _said(of: type, columns: Collection[str] = ()) -> list[tuple[str, Any]]:
+    """The fields of an event that no column has, each with its default."""
+    own = [each for each in fields(of) if each.name not in ("event", "dispatch", *columns)]
+    return [(each.name, None if each.name in ("agent", "status") else each.default) for each in own]
+
+
+def _beside(event: Any, said: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """What an event says, but for its defaults."""
+    return {name: value for name, default in said if (value := getattr(event, name)) != default}
+
+
+_BEGUN = _said(DispatchBegun, ("session", "run", "benchmark", "rollout", "started_at", "attempt"))
+_ENDED = _said(DispatchEnded)
+
+
+def _dispatches_of(event: Event) -> Sequence[str]:
+    match event:
+        case CarrierShared():
+            return event.dispatches
+        case Watched() | Topology():
+            return ()
+        case _:
+            return () if event.dispatch is None else (event.dispatch,)
+
+
+Names = dict[tuple[str, str], list[tuple[str, str | None]]]
+"""(run, rollout) to the benchmarks and agents of the rollouts with this id."""
+
+
+def _names_of(connection: Connection, events: Iterable[DispatchBegun]) -> Names:
+    """What is known of the rollouts of episode requests, which name no agent (nemo_gym 0.7)."""
+    found: Names = {}
+    for run, ids in _by_run((event.run, event.rollout) for event in events if event.agent is None).items():
+        for some in portions(ids):
+            here = (rollouts.c.run == run, rollouts.c.rollout.in_(some))
+            for row in connection.execute(
+                select(rollouts.c.rollout, rollouts.c.benchmark, rollouts.c.agent).where(*here)
+            ):
+                found.setdefault((run, row.rollout), []).append((row.benchmark, row.agent))
+    return found
+
+
+def _attempts_of(connection: Connection, events: Iterable[DispatchBegun]) -> dict[Key, int]:
+    """How many rows of a rollout the failures file holds: nemo_gym 0.4 counts them too, and stamps no number."""
+    found: dict[Key, int] = {}
+    columns = (dispatches.c.run, dispatches.c.benchmark, dispatches.c.rollout)
+    unnumbered = [event for event in events if _is_unnumbered(event)]
+    for run, ids in _by_run((event.run, event.rollout) for event in unnumbered).items():
+        for some in portions(ids):
+            names = sorted({event.benchmark for event in unnumbered})
+            same = (dispatches.c.run == run, dispatches.c.benchmark.in_(names), dispatches.c.rollout.in_(some))
+            asked = select(*columns, func.count()).where(*same, dispatches.c.placed == "failures").group_by(*columns)
+            found |= {
+                (run, benchmark, rollout): number for run, benchmark, rollout, number in connection.execute(asked)
+            }
+    return found
+
+
+def _early_of(connection: Connection, begun: Iterable[str]) -> dict[str, list[Addition]]:
+    """What was told of these dispatches before they began, in its order; it is not kept any longer."""
+    found: dict[str, list[Addition]] = {}
+    for some in portions(begun):
+        told = select(early.c.dispatch, early.c.event).where(early.c.dispatch.in_(some)).order_by(early.c.number)
+        for dispatch, event in connection.execute(told):
+            found.setdefault(dispatch, []).append(_ADDITION.validate_python(event))
+    for some in portions(found):
+        connection.execute(delete(early).where(early.c.dispatch.in_(some)))
+    return found
+
+
+def _keep_early(connection: Connection, told: dict[str, list[Addition]]) -> None:
+    rows = [{"dispatch": name, "event": asdict(event)} for name, events in told.items() for event in events]
+    insert_rows(connection, early, rows)
+
+
+def _orphaned(connection: Connection, begun: Iterable[str]) -> set[str]:
+    """Those of these dispatches that tags wait for."""
+    found: set[str] = set()
+    for some in portions(begun):
+        waiting = select(tags.c.claimed).where(tags.c.claimed.in_(some), tags.c.dispatch.is_(None)).distinct()
+        found.update(connection.execute(waiting).scalars())
+    return found
+
+
+def _is_unnumbered(event: DispatchBegun) -> bool:
+    return event.attempt == 0 and "_ng_attempt_index" not in event.identity
+
+
+def _by_run(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    found: dict[str, set[str]] = {}
+    for run, rollout in pairs:
+        found.setdefault(run, set()).add(rollout)
+    return {run: sorted(ids) for run, ids in found.items()}
+
+
+def _know(connection: Connection, begun: Sequence[DispatchBegun]) -> None:
+    """The runs, sessions and servers of dispatches that have begun.
+
+    A session that could not be put (the collector was away) is known from its first dispatch.
+    """
+    seen_sessions, places = dict[str, DispatchBegun](), set[tuple[str, ...]]()
+    for event in begun:
+        seen_sessions.setdefault(event.session, event)
+        known = (event.agent or "", event.environment_server or "", event.server)
+        places.add((event.run, event.benchmark, *known))
+    if begun:
+        firsts = [seen_sessions[name] for name in sorted(seen_sessions)]
+        _add_new(connection, runs, [{"run": each.run, "created_at": each.started_at} for each in firsts])
+        _add_new(connection, sessions, [_session(each) for each in firsts])
+        names = [column.name for column in benchmarks.c]
+        _add_new(connection, benchmarks, [dict(zip(names, each, strict=True)) for each in sorted(places)])
+
+
+def _session(begun: DispatchBegun) -> dict[str, Any]:
+    session = {"session": begun.session, "run": begun.run, "mode": "unknown", "attached": False}
+    return session | {"started_at": begun.started_at, "heartbeat_at": begun.started_at}
+
+
+def _add_up(connection: Connection, seen: Sequence[Watched]) -> None:
+    """What was seen at each server, as the last rows that are written before the counts."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for event in seen:
+        known = rows.setdefault((event.run, event.server), {"kind": event.kind} | dict.fromkeys(_SEEN, 0))
+        for name in _SEEN:
+            known[name] += getattr(event, name)
+    if rows:
+        into = insert(connection, watched)
+        added = {name: watched.c[name] + into.excluded[name] for name in _SEEN}
+        keyed = [{"run": run, "server": server} | rows[run, server] for run, server in sorted(rows)]
+        connection.execute(into.on_conflict_do_update(index_elements=["run", "server"], set_=added), keyed)
+
+
+_SEEN = ("exchanges", "owned", "made")
+
+
+def _relate(connection: Connection, events: Sequence[Topology]) -> None:
+    named = {(name, other) for event in events for name, found in event.references.items() for other in found}
+    _add_new(connection, topology, [{"server": name, "refers_to": other} for name, other in sorted(named)])
+
+
+def _add_new(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    if rows:
+        connection.execute(insert(connection, table).on_conflict_do_nothing(), rows)

@@ -1,0 +1,69 @@
+"""What SQLite and PostgreSQL say differently: inserting over what is there, and whose turn it is.
+
+SQLite has one writer at a time, so nothing is locked there. On PostgreSQL transactions of several collectors run at
+once (READ COMMITTED), and each takes its locks in one order, so that none waits for another in a circle:
+
+1. that all events share, or that a change of whole runs has alone (`share`, `alone`);
+2. the row of the sender, so that its events take effect in order whichever collector they come to;
+3. the dispatches of the events, known or not (`lock_dispatches`), then their rollouts (`lock_rollouts`);
+4. rows of totals, in the order of their keys, as the last thing before the commit.
+
+Locks of 1 and 3 are advisory, in 256 stripes: a row that is not there yet cannot be locked, and a tag and the begin of
+its dispatch may come to two collectors at once. Where a circle arises all the same, PostgreSQL ends one of the two and
+the writer repeats it.
+"""
+
+import zlib
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import Connection, Table, text
+from sqlalchemy.dialects import postgresql, sqlite
+
+_STRIPES = 256
+_SPACE = 0x526F6C6C
+"""The first key of Rollcall's advisory locks, so that they meet nobody else's in the database."""
+
+_WHOLE, _DISPATCHES, _ROLLOUTS = 0, 1, 1 + _STRIPES
+
+_SHARED = text("SELECT pg_advisory_xact_lock_shared(:space, :key)")
+_ALONE = text("SELECT pg_advisory_xact_lock(:space, :key)")
+_EACH = text("SELECT pg_advisory_xact_lock(:space, key) FROM unnest(CAST(:wanted AS integer[])) AS key")
+
+
+def insert(connection: Connection, table: Table) -> Any:
+    """An insert that knows `on_conflict_do_update` and `on_conflict_do_nothing`."""
+    return postgresql.insert(table) if is_postgresql(connection) else sqlite.insert(table)
+
+
+def is_postgresql(connection: Connection) -> bool:
+    return connection.dialect.name == "postgresql"
+
+
+def share(connection: Connection) -> None:
+    """Work on dispatches beside others that do, but not beside a change of whole runs."""
+    if is_postgresql(connection):
+        connection.execute(_SHARED, {"space": _SPACE, "key": _WHOLE})
+
+
+def alone(connection: Connection) -> None:
+    """Change whole runs while nobody else changes any."""
+    if is_postgresql(connection):
+        connection.execute(_ALONE, {"space": _SPACE, "key": _WHOLE})
+
+
+def lock_dispatches(connection: Connection, dispatches: Iterable[str]) -> None:
+    """Have these dispatches to oneself until the transaction's end, whether they are known or not."""
+    _lock(connection, _DISPATCHES, dispatches)
+
+
+def lock_rollouts(connection: Connection, rollouts: Iterable[tuple[str, str, str]]) -> None:
+    """Have these rollouts (run, benchmark, id) to oneself until the transaction's end."""
+    _lock(connection, _ROLLOUTS, ("\n".join(key) for key in rollouts))
+
+
+def _lock(connection: Connection, base: int, names: Iterable[str]) -> None:
+    if is_postgresql(connection):
+        wanted = sorted({base + zlib.crc32(name.encode()) % _STRIPES for name in names})
+        if wanted:
+            connection.execute(_EACH, {"space": _SPACE, "wanted": wanted})

@@ -1,0 +1,176 @@
+"""The tags of dispatches. Exchanges of one call that end badly in one way are one record: count, first and last.
+
+Those of nobody are folded by server, method, path and minute.
+
+An endless loop of 429 costs one record, and judging it gives what judging each exchange would give: a verdict asks
+which call failed first and how its last exchange ended, so the first and the last are all that it needs. A tag that
+ended after the outermost answer began is never folded into one that ended before.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import Connection, and_, bindparam, case, func, null, select, update
+
+from ..contract.exchange import CarrierShared, Outlived, Recovered, Tag
+from ..contract.verdict import Kept
+from .dialect import insert
+from .schema import JSON, tags
+from .working import Dispatch, portions
+
+Change = tuple[str, dict[str, Any]]
+"""What is done to the tags, and with which values; in the order of the events."""
+
+_NAMES = [each.name for each in fields(Tag) if each.name != "event"]
+_DEFAULTS = {each.name: each.default for each in fields(Tag)}
+_LAST = ("exchange", "started_at", "ended_at", "message", "excerpt")
+"""What the last exchange of a record has of its own."""
+
+_FLAGS = ("too_long", "stream", "shutdown", "by_rule")
+
+
+def tag_row(tag: Tag, dispatch: Dispatch | None, now: float | None) -> dict[str, Any]:
+    """The record of a tag; `dispatch` is its owner where that is known."""
+    return {
+        "claimed": tag.dispatch or "",
+        "call": tag.call if tag.dispatch else _minute(tag),
+        "fold": _fold(tag, dispatch),
+        "dispatch": None if dispatch is None else tag.dispatch,
+        "exchange": tag.exchange,
+        "last_exchange": None,
+        "count": 1,
+        "carrier": tag.carrier,
+        "server": tag.server,
+        "ended_at": tag.ended_at,
+        "last_at": tag.ended_at,
+        "received_at": now,
+        "tag": {name: value for name in _NAMES if (value := getattr(tag, name)) != _DEFAULTS[name]},
+        "last": None,
+        "blameless": tag.what == "cancelled" or tag.role == "aggregate_metrics",
+    }
+
+
+def _fold(tag: Tag, dispatch: Dispatch | None) -> str:
+    """The way in which an exchange ended badly: what a rule of the policy can ask of it, its text aside."""
+    flags = [name for name in _FLAGS if getattr(tag, name)]
+    ended = None if dispatch is None else dispatch.values["ended"]
+    if ended is not None and tag.ended_at > ended["answer_began_at"]:
+        flags.append("late")
+    return _short(" ".join([tag.what, str(tag.status or ""), tag.role, tag.marker, *flags, *tag.rules]))
+
+
+def _minute(tag: Tag) -> str:
+    """What stands for the call of an exchange without an owner, which has no retries that anybody could know: the
+    same request in the same minute."""
+    return _short(f"{tag.server} {tag.method} {tag.path} {tag.ended_at // 60:.0f}")
+
+
+def _short(name: str) -> str:
+    """PostgreSQL's indexes take 2,704 bytes."""
+    return name if len(name) <= 200 else hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
+
+
+def recovery(event: Recovered) -> dict[str, Any]:
+    return {"b_claimed": event.dispatch, "b_call": event.call, "b_at": event.ended_at}
+
+
+def outliving(event: Outlived) -> list[dict[str, Any]]:
+    return [{"b_claimed": event.dispatch, "b_call": call, "b_at": event.ended_at} for call in event.calls]
+
+
+def freeing(event: CarrierShared) -> list[dict[str, Any]]:
+    return [{"b_claimed": dispatch, "b_carrier": event.carrier} for dispatch in event.dispatches]
+
+
+def write(connection: Connection, changes: Iterable[Change]) -> None:
+    """Do these changes in their order, those of one kind that follow each other together."""
+    for what, alike in groupby(changes, key=lambda change: change[0]):
+        rows = [values for _, values in alike]
+        if what == "tag":
+            folded = [row | {"b_last": row["last"] or _own(row["tag"])} for row in _folded(rows)]
+            connection.execute(_adding(connection), folded)
+        else:
+            connection.execute(_STATEMENTS[what], rows)
+
+
+def kept_tags(connection: Connection, dispatches: Iterable[str]) -> dict[str, list[Kept]]:
+    """All tags of these dispatches with what came of their calls; two for a record of several exchanges."""
+    found: dict[str, list[Any]] = {}
+    for some in portions(dispatches):
+        asked = select(tags).where(tags.c.claimed.in_(some), tags.c.dispatch.is_not(None))
+        for row in connection.execute(asked.order_by(tags.c.ended_at, tags.c.exchange)):
+            found.setdefault(row.dispatch, []).append(row)
+    return {dispatch: _kept(rows) for dispatch, rows in found.items()}
+
+
+def _kept(rows: Sequence[Any]) -> list[Kept]:
+    # A call has recovered as a whole, also where a tag of it was delivered afterwards.
+    recovered = {row.call: row.recovered_at for row in rows if row.recovered_at is not None}
+    return [Kept(tag, recovered.get(row.call), row.outlived_at) for row in rows for tag in first_and_last(row)]
+
+
+def first_and_last(row: Any) -> list[Tag]:
+    """The exchanges of a record that are kept."""
+    first = tag_of(row.tag)
+    return [first] if row.last is None else [first, replace(first, **row.last)]
+
+
+def tag_of(value: dict[str, Any]) -> Tag:
+    """The tag that a JSON column holds."""
+    return Tag(**(value | {"rules": tuple(value.get("rules", ()))}))
+
+
+def _folded(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for each record, since a row that a statement changes often costs the database much."""
+    found: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for row in rows:
+        key = row["claimed"], row["call"], row["fold"]
+        if key in found:
+            _repeat(found[key], row)
+        else:
+            found[key] = row
+    return list(found.values())
+
+
+def _repeat(row: dict[str, Any], again: dict[str, Any]) -> None:
+    if again["exchange"] not in (row["exchange"], row["last_exchange"]):
+        row["count"] += 1
+        row["last"], row["last_at"] = _own(again["tag"]), again["last_at"]
+        row["last_exchange"] = again["exchange"]
+
+
+def _own(tag: dict[str, Any]) -> dict[str, Any]:
+    return {name: tag.get(name, "") for name in _LAST}
+
+
+def _adding(connection: Connection) -> Any:
+    """Insert a record, or note that its exchange has repeated; one that is told twice counts once."""
+    into = insert(connection, tags)
+    new = into.excluded
+    failed_since = and_(tags.c.outlived_at.is_not(None), new.last_at > tags.c.outlived_at)
+    return into.on_conflict_do_update(
+        index_elements=["claimed", "call", "fold"],
+        set_={
+            "count": tags.c.count + new.count,
+            "last_at": new.last_at,
+            "received_at": new.received_at,
+            "last": bindparam("b_last", type_=JSON),
+            "last_exchange": func.coalesce(new.last_exchange, new.exchange),
+            "outlived_at": case((failed_since, null()), else_=tags.c.outlived_at),
+        },
+        where=and_(new.exchange != tags.c.exchange, new.exchange.is_distinct_from(tags.c.last_exchange)),
+    )
+
+
+_CALL = (tags.c.claimed == bindparam("b_claimed"), tags.c.dispatch.is_not(None), tags.c.call == bindparam("b_call"))
+_ORPHANS = (tags.c.claimed == bindparam("b_claimed"), tags.c.dispatch.is_(None))
+_BOUND = (tags.c.claimed == bindparam("b_claimed"), tags.c.carrier == bindparam("b_carrier"))
+_STATEMENTS = {
+    "begun": update(tags).where(*_ORPHANS).values(dispatch=tags.c.claimed),
+    "recovered": update(tags).where(*_CALL).values(recovered_at=bindparam("b_at")),
+    "outlived": update(tags).where(*_CALL, tags.c.outlived_at.is_(None)).values(outlived_at=bindparam("b_at")),
+    "shared": update(tags).where(*_BOUND).values(dispatch=None),
+}

@@ -1,0 +1,220 @@
+"""The dispatches that one piece of work is about: read together, changed in memory, written together.
+
+So the number of statements does not grow with the number of events. What is in memory is the truth while the work
+lasts: nobody else changes it, by the locks of `dialect`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, select
+
+from ..contract.exchange import DispatchBegun
+from . import dialect
+from .bulk import insert_rows, replace_rows, update_rows
+from .schema import dispatches, rollouts
+from .totals import Added, Difference, Key, added_by
+
+Item = TypeVar("Item")
+
+TOGETHER = 1000
+"""Rows that one statement names at the most; SQLite takes 32,766 parameters, PostgreSQL 65,535."""
+
+_LOADED = tuple(column for column in dispatches.c if column.name not in ("row", "root_cause"))
+JUDGED = ("succeeded", "failed", "omitted")
+"""States of a dispatch that a verdict has given. One that was abandoned or forgotten is not judged again."""
+
+_ENDS = (*JUDGED, "running")
+"""States of a dispatch that are its rollout's too; any other leaves it missing."""
+
+
+@dataclass(slots=True)
+class Dispatch:
+    """The columns of a dispatch, and which of them are not written yet. `due` asks for a verdict."""
+
+    values: dict[str, Any]
+    is_new: bool = False
+    due: bool = False
+    changed: set[str] = field(default_factory=set)
+
+    @property
+    def key(self) -> Key:
+        return self.values["run"], self.values["benchmark"], self.values["rollout"]
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether there is a verdict, or will be at once."""
+        return self.due or self.values["state"] in JUDGED
+
+    def set(self, **values: Any) -> None:
+        self.values.update(values)
+        self.changed.update(values)
+
+    def begun(self) -> DispatchBegun:
+        """The event that began it."""
+        known = {name: self.values[name] for name in _BEGUN}
+        return DispatchBegun(**(self.values["begun"] | known))
+
+
+_BEGUN = ("dispatch", "session", "run", "benchmark", "rollout", "started_at", "attempt")
+"""Fields of a DispatchBegun that are columns."""
+
+
+@dataclass(slots=True)
+class _Rollout:
+    values: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Working:
+    """Dispatches by id, as far as they are known. Used within one transaction."""
+
+    connection: Connection
+    found: dict[str, Dispatch] = field(default_factory=dict)
+    totals: Difference = field(default_factory=Difference)
+    keys: set[Key] = field(default_factory=set)
+    """The rollouts of these dispatches."""
+    _begun: dict[Key, Dispatch] = field(default_factory=dict)
+
+    def read(self, ids: Iterable[str]) -> None:
+        """Get to know these dispatches; those that are not there are not known afterwards either."""
+        for some in portions(sorted(set(ids) - self.found.keys())):
+            asked = select(*_LOADED).where(dispatches.c.dispatch.in_(some))
+            for row in self.connection.execute(asked).mappings():
+                known = self.found[row["dispatch"]] = Dispatch(dict(row))
+                self.keys.add(known.key)
+
+    def get(self, dispatch: str | None) -> Dispatch | None:
+        return None if dispatch is None else self.found.get(dispatch)
+
+    def begin(self, values: Mapping[str, Any]) -> None:
+        """A new dispatch: from now on its rollout's current one."""
+        new = Dispatch({**BLANK, **values}, is_new=True)
+        self.found[values["dispatch"]] = self._begun[new.key] = new
+        self.keys.add(new.key)
+
+    def due(self) -> list[Dispatch]:
+        """The dispatches that wait for a verdict."""
+        return [each for each in self.found.values() if each.due]
+
+    def write(self) -> None:
+        """Write what has changed: the dispatches, their rollouts, and what these add to the counts (in `totals`)."""
+        touched = [each for each in self.found.values() if each.is_new or each.changed]
+        for each in touched:
+            _place(each)
+        self._write_rollouts(touched)
+        new = [each.values for each in touched if each.is_new]
+        insert_rows(self.connection, dispatches, new)
+        self._update([each for each in touched if not each.is_new])
+        for each in touched:
+            each.is_new = False
+            each.changed.clear()
+        self._begun.clear()
+
+    def _update(self, touched: Iterable[Dispatch]) -> None:
+        alike: dict[frozenset[str], list[dict[str, Any]]] = {}
+        for each in touched:
+            values = {name: each.values[name] for name in each.changed} | {"dispatch": each.values["dispatch"]}
+            alike.setdefault(frozenset(each.changed), []).append(values)
+        for rows in alike.values():
+            update_rows(self.connection, dispatches, "dispatch", rows)
+
+    def _write_rollouts(self, touched: Iterable[Dispatch]) -> None:
+        current = self._read_rollouts({each.key for each in touched})
+        for key, dispatch in self._begun.items():
+            current.setdefault(key, _Rollout(dict(_NOWHERE))).values.update(_current(dispatch))
+        changed = [(key, each) for key, each in current.items() if each.values["dispatch"] in self.found]
+        rows = [self._rollout(key, each) for key, each in changed]
+        replace_rows(self.connection, rollouts, [row for row in rows if row is not None])
+
+    def _rollout(self, key: Key, rollout: _Rollout) -> dict[str, Any] | None:
+        """The row of a rollout whose current dispatch is at hand; None where it stays as it is."""
+        dispatch = self.found[rollout.values["dispatch"]]
+        own = dispatch.values["state"]
+        state = own if own in _ENDS else "missing"
+        counted: Added = added_by(state, dispatch.values)
+        before: Added = rollout.values["counted"]
+        if counted == before and key not in self._begun:
+            return None
+        self.totals.change(key, before, counted)
+        rollout.values.update(state=state, counted=counted)
+        return dict(zip(("run", "benchmark", "rollout"), key, strict=True)) | rollout.values
+
+    def _read_rollouts(self, keys: set[Key]) -> dict[Key, _Rollout]:
+        dialect.lock_rollouts(self.connection, keys)
+        found: dict[Key, _Rollout] = {}
+        for (run, benchmark), ids in _by_benchmark(keys).items():
+            for some in portions(ids):
+                here = (rollouts.c.run == run, rollouts.c.benchmark == benchmark, rollouts.c.rollout.in_(some))
+                for row in self.connection.execute(select(rollouts).where(*here)).mappings():
+                    values = {name: row[name] for name in _ROLLOUT_COLUMNS}
+                    found[run, benchmark, row["rollout"]] = _Rollout(values)
+        return found
+
+
+_ROLLOUT_COLUMNS = tuple(column.name for column in rollouts.c if column.name not in ("run", "benchmark", "rollout"))
+
+_NOWHERE: dict[str, Any] = dict.fromkeys(_ROLLOUT_COLUMNS) | {"counted": {}}
+"""A rollout that was not known."""
+
+
+def _current(dispatch: Dispatch) -> dict[str, Any]:
+    """What a rollout has of the dispatch that has just begun."""
+    begun = dispatch.values["begun"]
+    indices = {name: begun[name] for name in ("task_index", "rollout_index", "stage_index") if name in begun}
+    return {
+        "dispatch": dispatch.values["dispatch"],
+        "attempt": dispatch.values["attempt"],
+        "server": begun["server"],
+        "agent": begun.get("agent"),
+        "environment_server": begun.get("environment_server"),
+    } | indices
+
+
+def _place(dispatch: Dispatch) -> None:
+    """Say whether its row lies in the wrong file."""
+    wrong = placed_wrongly(dispatch.values)
+    if wrong != dispatch.values["misplaced"]:
+        dispatch.set(misplaced=wrong)
+
+
+def placed_wrongly(values: Mapping[Any, Any]) -> bool:
+    """Whether the row of a dispatch lies in the wrong file. One that was verified again has a file of its own."""
+    if values["state"] == "failed":
+        return bool(values["placed"] == "results")
+    return values["state"] == "succeeded" and values["placed"] == "failures" and values["healed_by"] is None
+
+
+BLANK: dict[str, Any] = {
+    **{column.name: None for column in dispatches.c},
+    **dict.fromkeys(("masked", "unscored", "empty_output", "not_inspected"), False),
+    **dict.fromkeys(("terminal", "tools_alone", "misplaced"), False),
+    "model_calls": 0,
+}
+"""A dispatch of which nothing is known but that it has begun."""
+
+
+def _by_benchmark(keys: Iterable[Key]) -> dict[tuple[str, str], list[str]]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for run, benchmark, rollout in sorted(keys):
+        found.setdefault((run, benchmark), []).append(rollout)
+    return found
+
+
+def portions(items: Iterable[Item], size: int = TOGETHER) -> Iterator[list[Item]]:
+    """The items in lists of at most `size`."""
+    left = iter(items)
+    while some := list(islice(left, size)):
+        yield some
+
+
+def changing(connection: Connection, change: Callable[[Working], Item]) -> Item:
+    """Make a change to known dispatches of a run, alone, and write it with its counts."""
+    dialect.alone(connection)
+    work = Working(connection)
+    result = change(work)
+    work.write()
+    work.totals.write(connection)
+    return result

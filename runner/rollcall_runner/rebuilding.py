@@ -1,0 +1,101 @@
+"""`rollcall rebuild`: a run that the database has lost is taken from its files. The files stay as they are."""
+
+import argparse
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rollcall_collector.contract.gate import ExitStatus
+from rollcall_collector.results.errors import ResultsError
+from rollcall_collector.results.lock import Held, hold
+from rollcall_collector.results.names import failures_path
+from rollcall_collector.settings import CollectorSettings, PolicySettings
+from rollcall_collector.status_text import benchmark_table, fitted
+from rollcall_collector.store import open_database
+from rollcall_collector.store.database import writing
+from rollcall_collector.store.hearing import steady_clock
+from rollcall_collector.store.rebuilding import Rebuilt, rebuild
+from rollcall_collector.store.writing import InputsChangedError, SessionConflictError
+from sqlalchemy import Engine
+
+from .knowledge import Database
+from .options import UsageError, add_options, settings_from
+from .outputs import plural, read_run
+
+LOST = (
+    "not known: failed calls without an owner, calls that decided nothing, which rollouts were omitted, and when "
+    "each ran"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of `rollcall rebuild`."""
+    parser.add_argument("--output", required=True, metavar="JSONL", help="the run's results file")
+    add_options(parser, CollectorSettings, ["database"])
+
+
+def verb(options: argparse.Namespace) -> int:
+    """0 when the database knows of the run what its files say. Raises UsageError, ResultsError, DatabaseError."""
+    output = Path(options.output).absolute()
+    kept = read_run(output)
+    database = settings_from(CollectorSettings, vars(options)).database
+    policy = settings_from(PolicySettings, {}).policy
+    with _locked(output):
+        engine = open_database(database)
+        try:
+            stored = Database(database, engine, policy, kept["run"])
+            _has_ended(stored, kept["run"])
+            done, gate = _taken(engine, output), stored.gate()
+        finally:
+            engine.dispose()
+    doubts = [*done.doubts, *_forgotten(kept.get("gate"), gate)]
+    print("\n".join([f"run {done.run}", *_told(done, doubts), "", *benchmark_table(gate["benchmarks"])]))
+    return ExitStatus.SUCCEEDED
+
+
+@contextmanager
+def _locked(output: Path) -> Iterator[None]:
+    try:
+        lock = hold(output, {"command": "rollcall rebuild"})
+    except Held as held:
+        raise UsageError(f"a session of {output} is on; {held}") from held
+    with lock:
+        yield
+
+
+def _has_ended(stored: Database, run: str) -> None:
+    """Also where the session is on a machine whose locks are not seen here."""
+    if stored.knows() and stored.status()["state"] == "running":
+        cure = "wait for its end (a session that was killed has ended after 30 s) and run this again"
+        raise UsageError(f"a session of run {run} is on, says the database; {cure}")
+
+
+def _taken(engine: Engine, output: Path) -> Rebuilt:
+    """All of it or nothing."""
+    try:
+        with writing(engine).begin() as connection:
+            return rebuild(connection, output, steady_clock(engine)())
+    except (InputsChangedError, SessionConflictError) as error:
+        raise UsageError(f"--output {output}: {error}") from error
+    except TypeError as error:  # a tag without a field, or with one that no version knows
+        cure = "put the row's _rollcall back from a copy; nothing was taken"
+        raise ResultsError(f"{failures_path(output)}: a tag that Rollcall did not write: {error}; {cure}") from error
+
+
+def _told(done: Rebuilt, doubts: list[str]) -> Iterator[str]:
+    taken = f"{plural(done.results, 'result')} and {plural(done.failures, 'failed attempt')} taken"
+    yield f"  {plural(done.expected, 'rollout')} expected; {taken}"
+    if not (done.results or done.failures):
+        yield "  the database knows all that the files hold"
+    for doubt in doubts:
+        yield from fitted(f"doubt: {doubt}", "  ")
+    yield from fitted(LOST, "  ")
+
+
+def _forgotten(before: Any, now: Mapping[str, Any]) -> Iterator[str]:
+    """What withheld a benchmark when its last session ended, and cannot be known from rows."""
+    released = {each["benchmark"] for each in now["benchmarks"] if each["metrics"] == "released"}
+    for each in before["benchmarks"] if isinstance(before, dict) else ():
+        if each["metrics"] == "withheld" and each["benchmark"] in released:
+            yield f"{each['benchmark']} was withheld at its last session's end, {each['reason']}, and no longer is"
