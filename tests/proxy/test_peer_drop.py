@@ -113,3 +113,18 @@ async def test_a_cut_stream_passes_each_piece_that_came(world: World) -> None:
     got = await asked(world.listeners["model"], post("/v1/responses"))
     assert got.count(b"data: ") == 2
     assert not got.endswith(LAST_CHUNK)
+
+
+async def test_a_server_that_closes_behind_a_500_without_having_said_so_is_not_met_closing(world: World) -> None:
+    """As uvicorn does where an app has raised: the next call goes by a connection of its own."""
+
+    async def script(peer: Peer) -> None:
+        while True:
+            await peer.request()
+            await peer.say(b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 2\r\n\r\nno")
+
+    server = await world.serves_raw(script)
+    await world.stands_at(server.url)
+    for _ in range(3):
+        assert (await asked(world.listeners["model"], post("/v1/responses"))).startswith(b"HTTP/1.1 500 ")
+    assert server.connections == 3

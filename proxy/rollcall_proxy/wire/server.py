@@ -235,7 +235,8 @@ class ServerConnection(Sending):
             return
         framing = framing_of_answer(head, self._method)
         body = reader(framing, head)
-        self._reusable = framing != "close" and stays_open(head)
+        # After a 500 uvicorn closes the connection without having said so (0.54, where the app has raised).
+        self._reusable = framing != "close" and stays_open(head) and head.status < 500
         piece = body.feed(rest) if body is not None and rest else b""
         awaiting.answer_head(head, framing)
         if self._awaiting is None:
