@@ -166,8 +166,11 @@ class _Passing(wire.Consumer):
 
     def _whole(self) -> None:
         if self._storing:
+            self.passage.distrust()
             return
         bad = self._reading.end() if self._reading is not None else None
+        if bad is not None and bad.what != "http_status":
+            self.passage.distrust()  # what has raised behind a good status closes too, without having said so
         if bad is not None and not self._exchange.tagged:
             self.passage.hold()
             self._store(bad)

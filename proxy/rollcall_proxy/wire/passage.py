@@ -76,6 +76,7 @@ class Passage:
         "_address",
         "_call",
         "_connecting",
+        "_distrusts",
         "_end",
         "_engine",
         "_held",
@@ -99,7 +100,7 @@ class Passage:
         self._held_head: tuple[AnswerHead, Framing] | None = None
         self._end: Fields | None = None
         self._unsent: tuple[list[bytes], bool] | None = None  # with whether it is the whole request
-        self._holds = self._one_way = self._over = False
+        self._holds = self._one_way = self._over = self._distrusts = False
         self.consumer: Consumer | None = None
 
     def begin(self, consumer: Callable[["Passage"], Consumer]) -> None:
@@ -133,6 +134,10 @@ class Passage:
     def read_on(self) -> None:
         """Without a server: let the rest of the request come in, for `on_request_piece` alone."""
         self.exchange.give_to(self)
+
+    def distrust(self) -> None:
+        """In `on_end`: do not use the server's connection again, although the answer was whole."""
+        self._distrusts = True
 
     # From the caller's half.
 
@@ -215,9 +220,12 @@ class Passage:
             self.exchange.half_over()
             self._half_over(sends=False)
             return
+        call = self._call
         if self.exchange.request_whole:
             self._call = None
         self._ended(WHOLE)
+        if self._distrusts and call is not None:
+            call.retire()
         if self._holds:
             self._end = trailers
         else:

@@ -114,6 +114,13 @@ class ServerConnection(Sending):
         """The connection comes out of the pool."""
         self._unproven = True
 
+    def retire(self) -> None:
+        """Be used by no other exchange."""
+        self._reusable = False
+        if self._awaiting is None:
+            self._engine.lost(self)  # it may be idle already
+            self.abort()
+
     def give_up(self) -> None:
         """Nobody waits for the rest: what is under way is broken off."""
         self._awaiting = self._body = None
