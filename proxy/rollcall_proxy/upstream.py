@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import aiohttp
+from aiohttp.connector import Connection
 from multidict import CIMultiDict
 from rollcall_collector.contract.exchange import Kind, Role, What
 from yarl import URL
@@ -124,6 +125,23 @@ class Waiting:
             raise UpstreamError("timeout", f"{what} within {shown:g} s, Rollcall's {setting}; raise it") from None
 
 
+class Answer(aiohttp.ClientResponse):
+    """An answer behind which a server may close the connection without having said so: it is not used again.
+
+    uvicorn does that where the app has raised, before an answer of 5xx or in the middle of a stream. Another request
+    would meet the closing connection, and its rollout would fail for nothing.
+    """
+
+    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
+        """Wait for the head of the answer."""
+        protocol = connection.protocol
+        await super().start(connection)
+        if protocol is not None and (self.status >= 500 or self.content_type == "text/event-stream"):
+            came_whole = self.connection is None  # and has been given back
+            protocol.close() if came_whole else protocol.force_close()
+        return self
+
+
 class Client:
     """Opens exchanges with upstreams: one pool of connections for all, without a limit of its own.
 
@@ -136,6 +154,7 @@ class Client:
         self.session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=10),
             auto_decompress=False,
+            response_class=Answer,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
             skip_auto_headers=_NEVER_ADDED,

@@ -113,3 +113,21 @@ async def test_a_cut_stream_passes_each_piece_that_came(world: World) -> None:
     got = await asked(world.listeners["model"], post("/v1/responses"))
     assert got.count(b"data: ") == 2
     assert not got.endswith(LAST_CHUNK)
+
+
+@pytest.mark.parametrize("said", [b"HTTP/1.1 500 No\r\n", b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"])
+async def test_a_server_that_fails_may_close_without_having_said_so_and_is_not_met_closing(
+    world: World, said: bytes
+) -> None:
+    """As uvicorn does where an app has raised, be it behind a good status: the next call has its own connection."""
+
+    async def script(peer: Peer) -> None:
+        while True:
+            await peer.request()
+            await peer.say(said + b"Content-Length: 9\r\n\r\ndata: {}\n")
+
+    server = await world.serves_raw(script)
+    await world.stands_at(server.url)
+    for _ in range(3):
+        assert (await asked(world.listeners["model"], post("/v1/responses"))).startswith(said[:12])
+    assert server.connections == 3
