@@ -1,19 +1,29 @@
 """The collector's HTTP service: events in, verdicts and the state of runs out."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import orjson
 from aiohttp import web
-from pydantic import Field, TypeAdapter, ValidationError
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from .contract.exchange import Event, Id, Text
+from .bodies import (
+    ACCEPTANCE,
+    BATCH,
+    EXPECTED,
+    FORGOTTEN,
+    HEALED,
+    HEARTBEAT,
+    MOVED,
+    REAPPLIED,
+    SESSION,
+    parsed,
+    validated,
+)
 from .contract.policy import Policy, policy_from
 from .mounted import Folder, Mounted
 from .serving import Problem, bind, json_response, problems, read_json, url_of
@@ -24,12 +34,10 @@ from .store.applying import apply_events
 from .store.database import said
 from .store.hearing import steady_clock
 from .store.judging import Changed, reapply
-from .store.placing import RolloutOf, forget, moves, note_healed, note_moved
+from .store.placing import forget, moves, note_healed, note_moved
 from .store.reading import UnknownRunError
 from .store.writing import (
-    Index,
     InputsChangedError,
-    Session,
     SessionConflictError,
     UnknownSessionError,
     accept_unattributed,
@@ -44,83 +52,6 @@ Result = TypeVar("Result")
 
 BODY_LIMIT = 512 * 1024 * 1024
 """Bytes of a request's body that are read: the rollouts of a run come in one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Events of one sender, numbered from `first` on in the order in which they happened."""
-
-    sender: Id
-    first: Annotated[int, Field(ge=1)]
-    events: Sequence[Event]
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """The rollouts of a run: (benchmark, task index, rollout index, stage index or null)."""
-
-    session: Id
-    source: Text
-    digest: Text
-    rollouts: list[tuple[Text, Index, Index, Index | None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
-    """A sign of life of a session: `running`, or `ended`."""
-
-    state: str
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """Dispatches whose rows have been moved into the failures file, and into the results."""
-
-    to_failures: list[Id]
-    to_results: list[Id]
-
-
-@dataclass(frozen=True, slots=True)
-class Healed:
-    """Rollouts that a `gym eval reverify` has scored; `output` is the file it wrote."""
-
-    session: Id
-    rollouts: list[RolloutOf]
-    output: Text = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Forgotten:
-    """Dispatches whose failure rows have been archived."""
-
-    dispatches: list[Id]
-
-
-@dataclass(frozen=True, slots=True)
-class Reapplied:
-    """A policy to judge a run again under; `dry_run` only says what would become of it."""
-
-    policy: dict[str, Any]
-    dry_run: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Acceptance:
-    """What a person accepts of a run, and why."""
-
-    what: Text
-    reason: Text
-
-
-_ACCEPTANCE = TypeAdapter(Acceptance)
-_REAPPLIED = TypeAdapter(Reapplied)
-_MOVED = TypeAdapter(Moved)
-_HEALED = TypeAdapter(Healed)
-_FORGOTTEN = TypeAdapter(Forgotten)
-_BATCH = TypeAdapter(Batch)
-_EXPECTED = TypeAdapter(Expected)
-_HEARTBEAT = TypeAdapter(Heartbeat)
-_SESSION = TypeAdapter(Session)
 
 
 class Collector:
@@ -189,7 +120,7 @@ class Collector:
     async def events(self, request: web.Request) -> web.Response:
         """Take in a batch of a proxy's events; answered once they are committed."""
         with self._room(request):
-            batch = await _parsed(_BATCH, request)
+            batch = await parsed(BATCH, request)
             job = partial(
                 apply_events,
                 sender=batch.sender,
@@ -206,7 +137,7 @@ class Collector:
         if not isinstance(body, dict):
             raise Problem(400, "the body is not a JSON object", "send the session's fields")
         name = {"session": request.match_info["session"]}
-        session = _validated(_SESSION, body | name)
+        session = validated(SESSION, body | name)
         if session.run == "latest":
             raise Problem(400, "a field is wrong", "run: latest names the newest run; give the run an id of its own")
         await self._write(partial(put_session, session=session, now=self._now(), policy=self._policy))
@@ -219,7 +150,7 @@ class Collector:
 
     async def heartbeat(self, request: web.Request) -> web.Response:
         """A dispatcher lives, or has ended."""
-        beat = await _parsed(_HEARTBEAT, request)
+        beat = await parsed(HEARTBEAT, request)
         if beat.state not in ("running", "ended"):
             raise Problem(400, "wrong state", f"state is {beat.state!r}; send running or ended")
         session, ended = request.match_info["session"], beat.state == "ended"
@@ -229,7 +160,7 @@ class Collector:
     async def put_expected(self, request: web.Request) -> web.Response:
         """The rollouts of the materialized inputs."""
         with self._room(request):
-            body = await _parsed(_EXPECTED, request)
+            body = await parsed(EXPECTED, request)
             job = partial(
                 put_expected,
                 run=request.match_info["run"],
@@ -265,7 +196,7 @@ class Collector:
 
     async def accept(self, request: web.Request) -> web.Response:
         """A person accepts a run's unattributed failures so far, and says why."""
-        body = await _parsed(_ACCEPTANCE, request)
+        body = await parsed(ACCEPTANCE, request)
         if body.what != "unattributed" or not body.reason.strip():
             raise Problem(400, "a field is wrong", 'send {"what": "unattributed", "reason": "<why>"}')
         run = request.match_info["run"]
@@ -279,7 +210,7 @@ class Collector:
 
     async def reapply(self, request: web.Request) -> web.Response:
         """Judge a run again under another policy, or say what would become of it."""
-        body = await _parsed(_REAPPLIED, request)
+        body = await parsed(REAPPLIED, request)
         try:
             policy = policy_from(body.policy)
         except ValueError as error:
@@ -293,19 +224,19 @@ class Collector:
 
     async def moved(self, request: web.Request) -> web.Response:
         """Rows have been moved."""
-        body, run = await _parsed(_MOVED, request), await self._known(request)
+        body, run = await parsed(MOVED, request), await self._known(request)
         await self._write(partial(note_moved, run=run, to_failures=body.to_failures, to_results=body.to_results))
         return json_response({})
 
     async def healed(self, request: web.Request) -> web.Response:
         """Rollouts were verified again with success."""
-        body, run = await _parsed(_HEALED, request), await self._known(request)
+        body, run = await parsed(HEALED, request), await self._known(request)
         job = partial(note_healed, run=run, session=body.session, healed=body.rollouts)
         return json_response({"healed": await self._write(job)})
 
     async def forgotten(self, request: web.Request) -> web.Response:
         """Failure rows have been archived."""
-        body, run = await _parsed(_FORGOTTEN, request), await self._known(request)
+        body, run = await parsed(FORGOTTEN, request), await self._known(request)
         return json_response({"forgotten": await self._write(partial(forget, run=run, forgotten=body.dispatches))})
 
     def _with_trouble(self, status: dict[str, Any]) -> dict[str, Any]:
@@ -390,19 +321,6 @@ def _reapplied(connection: Connection, run: str, policy: Policy, dry_run: bool) 
     if dry_run:
         raise _DryRunError(result)
     return result
-
-
-async def _parsed(adapter: TypeAdapter[Result], request: web.Request) -> Result:
-    return _validated(adapter, await read_json(request))
-
-
-def _validated(adapter: TypeAdapter[Result], value: Any) -> Result:
-    try:
-        return adapter.validate_python(value)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise Problem(400, "a field is wrong", f"{where}: {first['msg']} (got {first['input']!r})"[:500]) from error
 
 
 def _number(query: Any, name: str, default: int, highest: int) -> int:

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -39,14 +39,14 @@ def _checked(value: str) -> str:
 Address = Annotated[str, AfterValidator(_checked)]
 
 
-def _rule(name: str) -> Any:
-    """The type of a setting that is one of a rule's words, with others for servers that are named."""
+def _words_of(name: str) -> AfterValidator:
+    """Checks a setting that is one of a rule's words, with others for servers that are named."""
 
     def checked(value: str) -> str:
         parse_rule(value, WORDS[name])
         return value
 
-    return Annotated[str, AfterValidator(checked)]
+    return AfterValidator(checked)
 
 
 def _rules_file(value: Path | None) -> Path | None:
@@ -82,28 +82,28 @@ class PolicySettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="ROLLCALL_COLLECTOR_", frozen=True, extra="ignore")
 
-    unknown_route: _rule("unknown_route") = Field(  # type: ignore[valid-type]  # made of a table of words
+    unknown_route: Annotated[str, _words_of("unknown_route")] = Field(
         "on", description="a 404 or 405 of a model or agent server outside of Gym's routes is no failure: on, or off"
     )
-    context_limit: _rule("context_limit") = Field(  # type: ignore[valid-type]
+    context_limit: Annotated[str, _words_of("context_limit")] = Field(
         "on", description="a model call refused for its length is no failure if the agent goes on: on, or off"
     )
-    optional_stream: _rule("optional_stream") = Field(  # type: ignore[valid-type]
+    optional_stream: Annotated[str, _words_of("optional_stream")] = Field(
         "on", description="MCP's event stream that a resources server refuses or ends is no failure: on, or off"
     )
-    clean_up: _rule("clean_up") = Field(  # type: ignore[valid-type]
+    clean_up: Annotated[str, _words_of("clean_up")] = Field(
         "on", description="a failed /close_session, or DELETE at a resources server, is no failure: on, or off"
     )
-    tool_errors: _rule("tool_errors") = Field(  # type: ignore[valid-type]
+    tool_errors: Annotated[str, _words_of("tool_errors")] = Field(
         "failure", description="an error status of a tool: failure, model_visible_4xx, model_visible, or SERVER=…,…"
     )
-    model_errors: _rule("model_errors") = Field(  # type: ignore[valid-type]
+    model_errors: Annotated[str, _words_of("model_errors")] = Field(
         "failure", description="a model call that stands failed: failure, or last_wins: a later good call heals it"
     )
-    no_model_call: _rule("no_model_call") = Field(  # type: ignore[valid-type]
+    no_model_call: Annotated[str, _words_of("no_model_call")] = Field(
         "warn", description="a rollout without any model call: warn, fail, or AGENT=fail,…"
     )
-    empty_output: _rule("empty_output") = Field(  # type: ignore[valid-type]
+    empty_output: Annotated[str, _words_of("empty_output")] = Field(
         "warn", description="an empty output with reward 0: warn, fail, or AGENT=fail,…"
     )
     unattributed: Literal["withhold", "warn"] = Field(

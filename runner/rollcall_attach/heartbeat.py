@@ -1,12 +1,15 @@
 """A session's signs of life, and what becomes of a run whose proxy gives none.
 
 A proxy that has been away for GRACE seconds ends a `gym` command: Gym's clients would wait for its listeners for ever.
+It ends as by Ctrl-C; where that is ignored, as in what a shell has started with `&`, its running task is cancelled.
 """
 
+import asyncio
 import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 
 from . import control
 from .collection import Collection
@@ -17,16 +20,26 @@ BEAT = min(5.0, GRACE / 4)
 
 def keep_alive(collection: Collection) -> None:
     """Until it has ended."""
-    threading.Thread(target=_beat, args=(collection,), name="rollcall-heartbeat", daemon=True).start()
+    work = (collection, _canceller())
+    threading.Thread(target=_beat, args=work, name="rollcall-heartbeat", daemon=True).start()
 
 
-def _beat(collection: Collection) -> None:
+def _canceller() -> Callable[[], object] | None:
+    """What cancels the task that is running, from any thread; None outside of one."""
+    try:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    except RuntimeError:
+        return None
+    return None if task is None else lambda: loop.call_soon_threadsafe(task.cancel)
+
+
+def _beat(collection: Collection, cancel: Callable[[], object] | None) -> None:
     heard = time.monotonic()
     while not collection.ended.wait(BEAT):
         if send(collection, "running"):
             heard = time.monotonic()
         elif time.monotonic() - heard >= GRACE and not collection.ended.is_set():
-            _abandon(collection)
+            _abandon(collection, cancel)
             return
 
 
@@ -41,11 +54,13 @@ def send(collection: Collection, state: str) -> bool:
     return True
 
 
-def _abandon(collection: Collection) -> None:
+def _abandon(collection: Collection, cancel: Callable[[], object] | None) -> None:
     collection.abandoned = True
     control.say(
         f"the proxy at {control.proxy_url()} has not answered for {GRACE:g} s (ROLLCALL_PROXY_GRACE); "
         + ("stopping this run" if collection.by_command else "nothing of this run may be assumed complete")
     )
-    if collection.by_command:
+    if collection.by_command and cancel is not None and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        cancel()
+    elif collection.by_command:
         os.kill(os.getpid(), signal.SIGINT)

@@ -10,10 +10,10 @@ from rollcall_collector.contract.gate import ExitStatus
 from rollcall_collector.settings import CollectorSettings
 from rollcall_collector.store import open_database
 from rollcall_collector.store.database import exists
-from rollcall_collector.store.hearing import Moment, steady_clock
+from rollcall_collector.store.hearing import Moment, has_ended, steady_clock
 from rollcall_collector.store.pruning import Progress, prune
-from rollcall_collector.store.schema import runs
-from sqlalchemy import Engine, func, select
+from rollcall_collector.store.schema import runs, sessions
+from sqlalchemy import Engine, func, not_, select
 
 from .options import UsageError, add_options, settings_from
 from .outputs import plural
@@ -43,9 +43,9 @@ def verb(options: argparse.Namespace) -> int:
         raise UsageError(f"--database {database}: there is no such file; give the database that the collector has")
     engine = open_database(database)
     try:
-        told = Told()
-        prune(engine, _now(engine), options.before, options.keep, told)
-        print("\n".join([*told.lines(), f"{plural(len(told), 'run')} removed, {_number_of_runs(engine)} kept"]))
+        told, at = Told(), _now(engine)
+        prune(engine, at, options.before, options.keep, told)
+        print("\n".join([*told.lines(), f"{plural(len(told), 'run')} removed, {_kept(engine, at)}"]))
     finally:
         engine.dispose()
     return ExitStatus.SUCCEEDED
@@ -83,9 +83,13 @@ def _now(engine: Engine) -> Moment:
     return Moment(now, since=now)
 
 
-def _number_of_runs(engine: Engine) -> int:
+def _kept(engine: Engine, at: Moment) -> str:
+    alive = select(func.count(sessions.c.run.distinct())).where(sessions.c.attached, not_(has_ended(at)))
     with engine.connect() as connection:
-        return int(connection.execute(select(func.count()).select_from(runs)).scalar_one())
+        kept = connection.execute(select(func.count()).select_from(runs)).scalar_one()
+        living = connection.execute(alive).scalar_one()
+    why = f"; {living} may be on: a session was heard within a day, and has not said that it ended"
+    return f"{kept} kept{why if living else ''}"
 
 
 def _time(text: str) -> float:

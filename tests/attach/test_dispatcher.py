@@ -206,11 +206,11 @@ def test_without_aggregation_no_metrics_are_written(proxy: FakeProxy, output: Pa
 
 
 def test_a_collection_without_a_proxy_does_not_start(output: Path) -> None:
-    """Not a command's and not a program's own; nothing is written but the lock."""
+    """Not a command's and not a program's own; nothing is written."""
     for code in (COLLECT, PROGRAM):
         done = run_gym(code, **options(dead_url(), output))
         assert (done.status, done.out, len(done.said)) == (4, "", 1)
-    assert [path.name for path in output.parent.iterdir()] == ["rollouts_rollcall.lock"]
+    assert list(output.parent.iterdir()) == []
 
 
 def test_a_collection_whose_rollouts_cannot_be_registered_does_not_start(proxy: FakeProxy, output: Path) -> None:
@@ -257,12 +257,17 @@ def test_a_long_collection_is_kept_alive(proxy: FakeProxy, output: Path) -> None
     assert states.count("running") >= 2
 
 
-def test_a_proxy_that_stays_away_ends_the_command_with_4(proxy: FakeProxy, output: Path) -> None:
+IN_THE_BACKGROUND = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+"""What a shell has started with `&` ignores Ctrl-C."""
+
+
+@pytest.mark.parametrize("started_as", ["import signal\n", IN_THE_BACKGROUND], ids=["by hand", "in the background"])
+def test_a_proxy_that_stays_away_ends_the_command_with_4(proxy: FakeProxy, output: Path, started_as: str) -> None:
     """Gym's clients would wait for it for ever."""
     started = time.monotonic()
     # The variable is read at each call: once the first row is out, the proxy is where nobody answers.
     wanted = {"takes": 20, "environ": {"ROLLCALL_PROXY": dead_url()}}
-    done = run_gym(COLLECT, ROLLCALL_PROXY_GRACE="1", **options(proxy.url, output, wanted))
+    done = run_gym(started_as + COLLECT, ROLLCALL_PROXY_GRACE="1", **options(proxy.url, output, wanted))
     assert done.status == 4
     assert "has not answered for 1 s (ROLLCALL_PROXY_GRACE); stopping this run" in done.err
     assert time.monotonic() - started < 15

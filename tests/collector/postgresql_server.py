@@ -92,6 +92,8 @@ def serving() -> Iterator[Server]:
     if who:
         shutil.chown(folder, "nobody", "nogroup")
     folder.chmod(0o755)
+    if who and not _is_open_to_others(bin_):
+        bin_ = _copied(bin_, folder / "programs")
     making = [bin_ / "initdb", "--pgdata", data, "--username=postgres", "--auth=trust", "--no-sync", "--locale=C"]
     subprocess.run([*making, "--encoding=UTF8"], check=True, capture_output=True, cwd=folder, **who)
     flags = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
@@ -108,6 +110,20 @@ def serving() -> Iterator[Server]:
         process.send_signal(signal.SIGINT)  # at once, whoever is connected
         process.wait(30)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_open_to_others(folder: Path) -> bool:
+    """Whether `nobody` can come there: an environment may lie in root's home."""
+    return all(each.stat().st_mode & 0o001 for each in (folder, *folder.parents))
+
+
+def _copied(bin_: Path, to: Path) -> Path:
+    """The wheel's programs with their libraries, which lie beside the package."""
+    package = bin_.parents[1]
+    for part in (package, package.with_name(f"{package.name}.libs")):
+        if part.exists():
+            shutil.copytree(part, to / part.name, symlinks=True)
+    return to / package.name / bin_.relative_to(package)
 
 
 def _wait_for(bin_: Path, folder: Path) -> None:

@@ -131,7 +131,9 @@ def test_the_attach_path_holds_sitecustomize_and_nothing_else() -> None:
     assert {entry.name for entry in folder.iterdir()} - {"__pycache__"} == {"sitecustomize.py"}
 
 
-@pytest.mark.parametrize("arguments", [[], ["unheard-of"], ["run"], ["run", "--"], ["gate", "--colour", "red"], ["gate", "--js"]])
+@pytest.mark.parametrize(
+    "arguments", [[], ["unheard-of"], ["run"], ["run", "--"], ["gate", "--colour", "red"], ["gate", "--js"]]
+)
 def test_wrong_use_is_2(ask: Callable[..., Asked], arguments: list[str]) -> None:
     """With what is wrong on standard error."""
     status, text, said = ask(*arguments)

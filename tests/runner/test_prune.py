@@ -76,7 +76,10 @@ def test_what_was_removed_is_said(store: Store, capsys: pytest.CaptureFixture[st
     prune(store, "--keep", "2")
     said = capsys.readouterr()
     assert sorted(said.out.splitlines()[:2]) == ["run r-2: 2 rollouts removed", "run r-3: 2 rollouts removed"]
-    assert (said.out.splitlines()[2], said.err) == ("2 runs removed, 2 kept", "")
+    assert (said.out.splitlines()[2].split(";")[0], said.err) == ("2 runs removed, 2 kept", "")
+    prune(store, "--keep", "2")
+    assert capsys.readouterr().out.startswith("0 runs removed, 2 kept; 1 may be on: a session was heard within a day")
+    store.beats("s-0", time.time(), ended=True)
     prune(store, "--keep", "2")
     assert capsys.readouterr().out == "0 runs removed, 2 kept\n"
 

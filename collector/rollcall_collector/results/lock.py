@@ -1,8 +1,8 @@
 """The lock of a run: one process at a time may change its files.
 
 An advisory lock (flock(2)) on `<stem>_rollcall.lock`, which says in JSON who holds it. The system releases it when its
-holder ends, however that comes about; children that were forked while it was held hold it with their parent. The
-file stays: one that is removed while somebody waits for it would be two locks.
+holder ends, however that comes about; children that were forked while it was held hold it with their parent. Who
+releases it removes the file; who has locked a file looks whether it is still the one that others will find.
 """
 
 import fcntl
@@ -50,8 +50,10 @@ class Lock:
             return
         try:
             if os.getpid() == self._holder:
-                with suppress(OSError):  # What the file says counts only while the lock is held.
+                with suppress(OSError):  # What is left behind says nothing: it counts only while it is locked.
                     os.ftruncate(handle, 0)
+                    if _is_still(self.path, handle):
+                        self.path.unlink()
                 fcntl.flock(handle, fcntl.LOCK_UN)
         finally:
             os.close(handle)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -35,6 +36,27 @@ def test_a_lock_says_who_holds_it_until_it_is_released(output: Path) -> None:
         assert (about["pid"], about["session"]) == (os.getpid(), "s-1")
         assert about["host"]
     assert held_by(output) is None
+    assert not lock_path(output).exists()
+
+
+def test_of_many_who_take_turns_one_at_a_time_holds(output: Path) -> None:
+    """Each removes the file that the others are just about to lock."""
+    inside: list[int] = []
+
+    def turns(number: int) -> None:
+        for _ in range(50):
+            try:
+                lock = hold(output, {})
+            except Held:
+                continue
+            inside.append(number)
+            assert inside == [number]
+            inside.remove(number)
+            lock.release()
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(turns, number) for number in range(4)]:
+            done.result()
 
 
 def test_a_lock_that_another_process_holds_is_refused_with_its_words(output: Path) -> None:

@@ -72,6 +72,8 @@ def opened(place: Path, home: Path, version: str) -> Iterator[Bench]:
         bench = Bench(version, made, port)
         with lab.opened(made):
             yield bench
+        if made.collector is not None and made.collector is not collector:
+            made.collector.process.end()  # the last one of those that `Bench.collector` has started
     finally:
         collector.process.end()
 
