@@ -121,6 +121,7 @@ def test_a_killed_dispatcher_loses_nothing_and_repeats_nothing(lab: Lab) -> None
         run.wait_for_rows(3)
         run.kill()
     written = len(read_rows(run.folder / "rollouts.jsonl"))
+    lab.model.wait_until_quiet(2)
     lab.model.plan()
     resumed = lab.collect("killed", tasks(), "--resume")
     assert (resumed.exit, keys(resumed.rows), resumed.failures) == (0, ALL, [])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gymlab import http
-from gymlab.processes import Process, launch
+from gymlab.processes import Process, launch, until
 
 PROGRAM = Path(__file__).resolve().parents[1] / "endpoint.py"
 MESSAGE = "the endpoint refuses this call on purpose"
@@ -33,6 +34,18 @@ class Model:
 
     def turns(self) -> Counter[str]:
         return Counter(call["turn"] for call in self.calls())
+
+    def wait_until_quiet(self, seconds: float = 1) -> None:
+        """Until agents whose dispatcher has gone have made the calls that were left: none has come for that long."""
+        last = [-1, time.monotonic()]
+
+        def is_quiet() -> bool:
+            calls = self.calls()
+            if len(calls) != last[0] or not all(call["status"] for call in calls):
+                last[:] = [len(calls), time.monotonic()]
+            return time.monotonic() - last[1] > seconds
+
+        until(is_quiet, 60, self.process.tail)
 
     def refused(self) -> int:
         return sum(call["status"] == 400 for call in self.calls())
