@@ -26,6 +26,7 @@ from .bodies import (
 )
 from .contract.policy import Policy, policy_from
 from .mounted import Folder, Mounted
+from .rollout_text import rollout_text
 from .serving import Problem, bind, json_response, problems, read_json, url_of
 from .settings import CollectorSettings, split_address
 from .status_text import status_text
@@ -35,7 +36,7 @@ from .store.database import said
 from .store.hearing import steady_clock
 from .store.judging import Changed, reapply
 from .store.placing import forget, moves, note_healed, note_moved
-from .store.reading import UnknownRunError
+from .store.reading import SPANS, UnknownRunError
 from .store.writing import (
     InputsChangedError,
     SessionConflictError,
@@ -49,6 +50,9 @@ from .store.writing import (
 from .tasks import background
 
 Result = TypeVar("Result")
+
+MOST_SPANS = 100_000
+"""Calls of a dispatch that are shown at once at the most."""
 
 BODY_LIMIT = 512 * 1024 * 1024
 """Bytes of a request's body that are read: the rollouts of a run come in one."""
@@ -260,10 +264,13 @@ class Collector:
         return json_response({"rollouts": found})
 
     async def rollout(self, request: web.Request) -> web.Response:
-        """One rollout with its dispatches and their tags."""
+        """One rollout with its dispatches, their tags and `spans` of their calls, as text where that is asked for."""
         run, rollout = request.match_info["run"], request.match_info["rollout"]
-        benchmark = request.query.get("benchmark")
-        return json_response(await self._read(self._reader.rollout, run, rollout, self._now(), benchmark))
+        benchmark, spans = request.query.get("benchmark"), _number(request.query, "spans", SPANS, MOST_SPANS)
+        found = await self._read(self._reader.rollout, run, rollout, self._now(), benchmark, spans)
+        if "text/plain" in request.headers.get("Accept", ""):
+            return web.Response(text=rollout_text(found))
+        return json_response(found)
 
     async def failures(self, request: web.Request) -> web.StreamResponse:
         """The failure rows of a run, one JSON object a line."""

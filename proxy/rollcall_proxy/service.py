@@ -33,6 +33,8 @@ from .resend import Executions
 from .sender import Sender
 from .sessions import SessionOfRun, Sessions
 from .settings import Limits, ProxySettings
+from .span_sender import SpanSender
+from .spans import SOON_S, Spans
 from .watch import Watch
 
 log = logging.getLogger(__name__)
@@ -214,6 +216,13 @@ async def _tell(sender: Sender, watch: Watch) -> None:
             sender.put(*events)
 
 
+async def _tell_spans(spans: Spans) -> None:
+    """Tell what was seen of dispatches that go on, so that it can be looked at meanwhile."""
+    while True:
+        await asyncio.sleep(SOON_S)
+        spans.tell()
+
+
 def _real(url: str) -> tuple[str, int]:
     host, _, port = url.removeprefix("http://").rpartition(":")
     return host.strip("[]"), int(port)
@@ -253,7 +262,9 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
         sessions = Sessions(control, settings.collector, settings.spool)
         watch = Watch(sessions.runs_on)
         gate = Gate(control, settings.collector, sender, watch)
-        records = Records(ledger, sender, in_force)
+        span_sender = SpanSender(control, settings.collector, f"q-{uuid4().hex}", settings.spans_waiting)
+        spans = Spans(span_sender, settings.spans)
+        records = Records(ledger, sender, in_force, spans)
         forwarder = Forwarder(engine, records, observe, settings.inspect_limit)
         run = OutermostRun(
             forwarder=forwarder, records=records, ledger=ledger, carriers=carriers, sender=sender, settings=settings
@@ -282,7 +293,8 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
         log.info("mode %s; limits: %s", settings.mode, limits_text(settings))
         await in_force.fetch()
         sending, telling = background(sender.run(), "sender"), background(_tell(sender, watch), "watch")
-        async with sending, telling, background(in_force.run(), "policy"):
+        kept = background(span_sender.run(), "span sender"), background(_tell_spans(spans), "spans")
+        async with sending, telling, kept[0], kept[1], background(in_force.run(), "policy"):
             await listeners.register(static_servers(settings))
             await web.SockSite(runner, bound).start()
             yield url_of(bound)
@@ -291,4 +303,6 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
             forwarder.close()
             sender.put(*watch.told())
             await sender.flush()
+            spans.tell()
+            await span_sender.flush()
         sender.close()
