@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import ColumnElement, Connection, Engine, func, or_, select
 
 from ..contract.gate import Counts, exit_status
 from ..contract.policy import Policy
@@ -18,6 +18,7 @@ from .counting import (
     with_reasons,
 )
 from .doubts import doubts_about, servers_watched, stalled, unattributed, warnings_about
+from .grouping import By, groups
 from .hearing import Moment, has_ended
 from .judging import policy_of_run
 from .placing import healed, moves
@@ -109,9 +110,21 @@ class Reader:
             return moves(connection, _resolve(connection, run))
 
     def rollouts(
-        self, run: str, state: str | None, benchmark: str | None, limit: int, after: int, now: float
+        self,
+        run: str,
+        state: str | None,
+        benchmark: str | None,
+        limit: int,
+        after: int,
+        now: float,
+        *,
+        cause: str | None = None,
+        words: str | None = None,
     ) -> list[dict[str, Any]]:
-        """Rollouts of a run in order of benchmark and index, `limit` of them from number `after` on."""
+        """Rollouts of a run in order of benchmark and index, `limit` of them from number `after` on.
+
+        `cause` is a group's id; `words` are looked for in ids, benchmarks, classes and root causes.
+        """
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
             current = current_rollouts(name, self.at(now), state).subquery()
@@ -123,9 +136,19 @@ class Reader:
                 asked = asked.where(current.c.state == state)
             if benchmark:
                 asked = asked.where(current.c.benchmark == benchmark)
+            if cause:
+                asked = asked.where(current.c.cause == cause)
+            if words:
+                asked = asked.where(or_(*(_contains(current.c[name], words) for name in _SEARCHED)))
             order = (current.c.benchmark, current.c.task_index, current.c.rollout_index, current.c.rollout)
             rows = connection.execute(asked.order_by(*order).limit(limit).offset(after)).all()
             return [_rollout(row) for row in rows]
+
+    def groups(self, run: str, by: By, limit: int) -> dict[str, Any]:
+        """The failed rollouts of a run, grouped, the largest groups first. Raises UnknownRunError."""
+        with self._engine.connect() as connection:
+            name = _resolve(connection, run)
+            return {"run": name, "group": by, **groups(connection, name, by, limit)}
 
     def rollout(
         self, run: str, rollout: str, now: float, benchmark: str | None = None, spans: int = SPANS
@@ -157,6 +180,13 @@ class Reader:
             name = _resolve(connection, run)
             for row in connection.execution_options(yield_per=100).execute(asked.where(dispatches.c.run == name)):
                 yield row.row
+
+
+_SEARCHED = ("rollout", "benchmark", "cause_words")
+
+
+def _contains(column: ColumnElement[str], words: str) -> ColumnElement[bool]:
+    return func.lower(column).contains(words.lower(), autoescape=True)
 
 
 def _resolve(connection: Connection, run: str) -> str:
@@ -225,6 +255,7 @@ def _status(connection: Connection, run: str, at: Moment, default: Policy) -> di
 
 def _rollout(row: Any) -> dict[str, Any]:
     return {"id": row.rollout, **{name: getattr(row, name) for name in _ROLLOUT}, "root_cause": row.root_cause} | {
+        "cause": row.cause,
         "class": row.failure_class,
         "terminal": bool(row.terminal),
     }

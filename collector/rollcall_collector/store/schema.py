@@ -45,6 +45,8 @@ def _where(condition: str) -> dict[str, Any]:
     return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
 
 
+_BY_TASK = ("benchmark", "task_index", "rollout_index", "rollout")
+
 schema_version = Table("schema_version", metadata, Column("version", Integer, primary_key=True))
 
 runs = Table(
@@ -99,8 +101,12 @@ rollouts = Table(
     Column("dispatch", String),  # the last one, whose verdict is the rollout's
     Column("attempt", BigInteger, nullable=False, default=0),
     Column("counted", JSON, nullable=False),  # what it adds to `counts`: name, or name:detail, to number
+    Column("cause", String),  # where it has failed: the cause's id, its server, and words to search in
+    Column("cause_server", String),
+    Column("cause_words", Text),
     Index("rollouts_listed", "run", "state", "benchmark", "task_index", "rollout_index", "rollout"),
     Index("rollouts_rollout", "run", "rollout"),
+    Index("rollouts_causes", "run", "cause_server", "cause", *_BY_TASK, **_where("cause IS NOT NULL")),
 )
 
 dispatches = Table(
