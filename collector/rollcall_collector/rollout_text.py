@@ -24,7 +24,8 @@ def plain(text: str, _: str) -> str:
 
 def rollout_text(rollout: Mapping[str, Any], paint: Paint = plain) -> str:
     """The whole story of a rollout, as the API tells it."""
-    lines = fitted(f"rollout {rollout['id']} of {rollout['benchmark']}: {rollout['state']} (run {rollout['run']})")
+    lines = fitted(f"rollout {rollout['id']} of {rollout['benchmark']}: {rollout['state']}")
+    lines += fitted(f"run {rollout['run']}")
     others = [name for name in rollout["benchmarks"] if name != rollout["benchmark"]]
     if others:
         lines += fitted(f"{', '.join(others)} also have a rollout {rollout['id']}: ask with their `benchmark`", "  ")

@@ -32,7 +32,8 @@ def test_a_dispatch_and_its_calls() -> None:
     """The calls below the one that made them, with when they began and how long they took; in 80 columns."""
     lines = story(RUN, call(), call("x-2", parent="x-1", role="provider", server="endpoint"))
     assert lines == [
-        "rollout 3-0 of math: succeeded (run r-1)",
+        "rollout 3-0 of math: succeeded",
+        "run r-1",
         "",
         "attempt 0: succeeded, took 12.4 s",
         "  dispatch d-1, began 2023-11-14 22:13:20 UTC",
@@ -65,15 +66,15 @@ def test_a_call_in_flight_says_since_when() -> None:
         "        …    model policy_model POST /v1/responses … since 81.0 s"
     )
     assert story(RUN, hanging)[-1].endswith("/v1/responses its end was not seen")
-    assert story(RUN, state="running")[2] == "attempt 0: running, for 82.0 s"
+    assert story(RUN, state="running")[3] == "attempt 0: running, for 82.0 s"
 
 
 def test_the_root_cause_stands_above_the_calls() -> None:
     """In its own words."""
     cause = {"server": "m", "role": "model", "what": "http_status", "status": 500, "excerpt": "out\nof", "message": ""}
     lines = story(RUN, state="failed", root_cause=cause, **{"class": "agent_run_error"})
-    assert lines[2] == "attempt 0: failed (agent_run_error), took 12.4 s"
-    assert lines[4] == "  root cause: model call to m: http_status 500 (out)"
+    assert lines[3] == "attempt 0: failed (agent_run_error), took 12.4 s"
+    assert lines[5] == "  root cause: model call to m: http_status 500 (out)"
 
 
 def test_calls_that_are_not_there_are_said() -> None:

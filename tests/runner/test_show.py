@@ -62,7 +62,7 @@ def test_without_a_collector_and_a_database_the_failure_row_tells(told: World) -
     told.database.unlink()
     status, text, _ = told.rollcall("show", "3-0")
     assert status == 0
-    assert lines(text)[0] == "rollout 3-0 of math_agent: failed (run r-1)"
+    assert lines(text)[:2] == ["rollout 3-0 of math_agent: failed", "run r-1"]
     assert lines(text)[-4:-2] == [
         "begins lasts call",
         "0 ms 10.0 s model policy_model POST /v1/responses 500 (root cause)",
@@ -116,9 +116,9 @@ def test_the_newest_run_is_meant_where_none_is_named(told: World, capsys: pytest
     told.store.sends(begun("d-9", "3-0", run="r-2", session="s-2"), ended("d-9"))
     where = ["--collector", told.collector, "--database", f"sqlite:///{told.database}"]
     assert main(["show", "3-0", *where]) == 0
-    assert "(run r-2)" in capsys.readouterr().out
+    assert "\nrun r-2\n" in capsys.readouterr().out
     assert main(["show", "3-0", "--run", "r-1", *where]) == 0
-    assert "(run r-1)" in capsys.readouterr().out
+    assert "\nrun r-1\n" in capsys.readouterr().out
     assert told.rollcall("show", "3-0", "--run", "r-1")[0] == 2
 
 
