@@ -34,6 +34,8 @@ from .resend import Executions
 from .sender import NotStoredError, Sender
 from .sessions import SessionOfRun, Sessions, unattached
 from .settings import Limits, ProxySettings
+from .span_sender import SpanSender
+from .spans import SOON_S, Spans
 from .succession import Succession
 from .watch import Watch
 
@@ -247,6 +249,13 @@ async def _take_over(succession: Succession, sender: Sender) -> None:
     await succession.told()
 
 
+async def _tell_spans(spans: Spans) -> None:
+    """Tell what was seen of dispatches that go on, so that it can be looked at meanwhile."""
+    while True:
+        await asyncio.sleep(SOON_S)
+        spans.tell()
+
+
 def _real(url: str) -> tuple[str, int]:
     host, _, port = url.removeprefix("http://").rpartition(":")
     return host.strip("[]"), int(port)
@@ -287,7 +296,9 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
         sessions = Sessions(control, settings.collector, settings.spool, succession.left.static)
         watch = Watch(sessions.runs_on)
         gate = Gate(control, settings.collector, sender, watch)
-        records = Records(ledger, sender, in_force)
+        span_sender = SpanSender(control, settings.collector, f"q-{uuid4().hex}", settings.spans_waiting)
+        spans = Spans(span_sender, settings.spans)
+        records = Records(ledger, sender, in_force, spans)
         forwarder = Forwarder(engine, records, observe, settings.inspect_limit)
         run = OutermostRun(
             forwarder=forwarder, records=records, ledger=ledger, carriers=carriers, sender=sender, settings=settings
@@ -319,7 +330,18 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
         sending, telling = background(sender.run(), "sender"), background(_tell(sender, watch), "watch")
         taking_over = background(_take_over(succession, sender), "succession")
         reopening, keeping = background(listeners.run(), "listeners"), background(main.keep_on(), "keeping")
-        async with sending, telling, background(in_force.run(), "policy"), taking_over, reopening, keeping:
+        kept = background(span_sender.run(), "span sender"), background(_tell_spans(spans), "spans")
+        async with AsyncExitStack() as working:
+            for each in (
+                sending,
+                telling,
+                *kept,
+                background(in_force.run(), "policy"),
+                taking_over,
+                reopening,
+                keeping,
+            ):
+                await working.enter_async_context(each)
             await listeners.reopen(succession.to_open())
             await listeners.register(static_servers(settings))
             await main.keep()
@@ -330,4 +352,6 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
             forwarder.close()
             sender.put(*watch.told())
             await sender.flush()
+            spans.tell()
+            await span_sender.flush()
         sender.close()

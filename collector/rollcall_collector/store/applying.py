@@ -18,13 +18,14 @@ from ..contract.exchange import (
     Outlived,
     ProxyGone,
     Recovered,
+    Spans,
     Tag,
     Topology,
     Verified,
     Watched,
 )
 from ..contract.policy import PerServer, Policy
-from . import tagging
+from . import spanning, tagging
 from .bulk import insert_rows
 from .dialect import insert, lock_dispatches, share
 from .judging import PLACES, has_calls, judge_due, policies_of
@@ -133,6 +134,7 @@ class _Batch:
             self._apply(event)
         self.write()
         _keep_early(self.connection, self.early)
+        spanning.write(self.connection, events, self.now)
         _add_up(self.connection, [event for event in events if isinstance(event, Watched)])
         _relate(self.connection, [event for event in events if isinstance(event, Topology)])
         self.work.totals.write(self.connection)
@@ -174,7 +176,7 @@ class _Batch:
                 self._disown(event)
             case ProxyGone():
                 self._abandon(event)
-            case Watched() | Topology():
+            case Watched() | Topology() | Spans():
                 pass  # these change no dispatch
             case _:
                 dispatch = self.work.get(event.dispatch)
@@ -315,7 +317,7 @@ def _dispatches_of(event: Event) -> Sequence[str]:
     match event:
         case CarrierShared():
             return event.dispatches
-        case Watched() | Topology() | ProxyGone():
+        case Watched() | Topology() | Spans() | ProxyGone():
             return ()
         case _:
             return () if event.dispatch is None else (event.dispatch,)
