@@ -93,9 +93,13 @@ def url_of(bound: socket.socket, host: str | None = None) -> str:
     return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
 
 
-def stop_on_signal() -> asyncio.Event:
-    """An event that SIGINT or SIGTERM sets from now on."""
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+def stop_on_signals() -> tuple[asyncio.Event, asyncio.Event]:
+    """Two events, of which SIGINT or SIGTERM sets the first from now on, and another one the second."""
+    stop, hurry, loop = asyncio.Event(), asyncio.Event(), asyncio.get_running_loop()
+
+    def told() -> None:
+        (hurry if stop.is_set() else stop).set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    return stop
+        loop.add_signal_handler(number, told)
+    return stop, hurry

@@ -120,12 +120,12 @@ def _about_a_run(parser: argparse.ArgumentParser) -> None:
 
 def _collector(options: argparse.Namespace) -> int:
     settings = settings_from(CollectorSettings, vars(options))
-    return serve("collector", lambda: collector_serving(settings))
+    return serve("collector", lambda _: collector_serving(settings))
 
 
 def _proxy(options: argparse.Namespace) -> int:
     settings = settings_from(ProxySettings, vars(options))
-    return serve("proxy", lambda: proxy_serving(settings))
+    return serve("proxy", lambda hurry: proxy_serving(settings, hurry))
 
 
 def _run(options: argparse.Namespace) -> int:
