@@ -165,8 +165,31 @@ TagRecord = create_model(
 )
 
 
+class Call(Answer):
+    """One exchange of a dispatch; `what` is empty for a good one, `ended_at` null while it is in flight."""
+
+    exchange: str
+    parent: str
+    server: str
+    kind: str
+    role: str
+    method: str
+    path: str
+    depth: int
+    owner_by: str
+    carrier: str
+    started_at: float
+    ended_at: float | None
+    status: int | None
+    what: str
+    call: str
+    recovered: bool
+    rules: list[str]
+    root_cause: bool
+
+
 class Dispatch(Answer):
-    """One execution of a rollout."""
+    """One execution of a rollout, with the first of its calls; `spans_known` are kept, and `spans_lost` were not."""
 
     dispatch: str
     session: str
@@ -175,12 +198,19 @@ class Dispatch(Answer):
     started_at: float
     ended_at: float | None
     root_cause: RootCause | None
+    failure_class: str | None = Field(alias="class")
     tags: list[TagRecord]  # type: ignore[valid-type]  # it is made of a Tag's fields
+    spans: list[Call]
+    spans_known: int
+    spans_lost: int
 
 
 class RolloutWithDispatches(Rollout):
-    """A rollout with each of its dispatches and their tags."""
+    """A rollout with each of its dispatches; `benchmarks` are all that have a rollout with this id."""
 
+    run: str
+    benchmarks: list[str]
+    now: float
     dispatches: list[Dispatch]
 
 

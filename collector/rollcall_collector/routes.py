@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from . import answers, bodies
 from .store.grouping import WAYS
+from .store.reading import SPANS
 
 Tag = Literal["runs", "dispatchers", "files", "service"]
 
@@ -53,7 +54,7 @@ def one_of(name: str, says: str, values: Sequence[str], **more: Any) -> Query:
     return Query(name, says, {"type": "string", "enum": list(values), **more})
 
 
-LIMITS = {"rollouts": (1000, 10_000), "failures": (100, 10_000), "after": (0, 10**9)}
+LIMITS = {"rollouts": (1000, 10_000), "failures": (100, 10_000), "after": (0, 10**9), "spans": (SPANS, 100_000)}
 """(default, highest) of the numbers in queries."""
 
 STATES = ("succeeded", "failed", "omitted", "running", "missing")
@@ -172,9 +173,15 @@ ROUTES: tuple[Route, ...] = (
     _run(
         "/rollouts/{rollout}",
         "rollout",
-        "One rollout with its dispatches and their tags",
+        "One rollout with its dispatches, their tags and their calls",
         answers.RolloutWithDispatches,
-        query=[text("benchmark", "which one, where several have a rollout with this id")],
+        query=[
+            text("benchmark", "which one, where several have a rollout with this id"),
+            number("spans", "how many calls of each dispatch", *LIMITS["spans"]),
+            FORM,
+        ],
+        problems=(400, *_READ),
+        also=[PLAIN],
     ),
     _run(
         "/failures",

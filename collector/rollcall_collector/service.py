@@ -29,6 +29,7 @@ from .failures_text import failures_text, rollouts_text, timeline_text
 from .following import Following
 from .mounted import Folder, Mounted
 from .openapi import document
+from .rollout_text import rollout_text
 from .routes import LIMITS, ROUTES, STATES, WAIT_S
 from .serving import Problem, bind, json_response, problems, read_json, url_of, wants_text
 from .settings import CollectorSettings, split_address
@@ -291,10 +292,13 @@ class Collector:
         return json_response({"rollouts": found, "next": following})
 
     async def rollout(self, request: web.Request) -> web.Response:
-        """One rollout with its dispatches and their tags."""
+        """One rollout with its dispatches, their tags and `spans` of their calls, as text where that is asked for."""
         run, rollout = request.match_info["run"], request.match_info["rollout"]
-        benchmark = request.query.get("benchmark")
-        return json_response(await self._read(self._reader.rollout, run, rollout, self._now(), benchmark))
+        benchmark, spans = request.query.get("benchmark"), _number(request.query, "spans", *LIMITS["spans"])
+        found = await self._read(self._reader.rollout, run, rollout, self._now(), benchmark, spans)
+        if wants_text(request):
+            return web.Response(text=rollout_text(found))
+        return json_response(found)
 
     async def groups(self, request: web.Request) -> web.Response:
         """The failed rollouts of a run, grouped."""

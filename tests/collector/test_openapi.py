@@ -40,7 +40,7 @@ async def test_each_page_has_a_form_for_curl_and_one_for_programs(collector: Cli
     text = await collector.call("GET", f"{path}?format=text")
     assert (json.type, text.type) == ("application/json", "text/plain")
     assert (await collector.call("GET", path, Accept="text/plain")).text == text.text
-    assert (await collector.call("GET", path, Accept="application/json")).text == json.text
+    assert (await collector.call("GET", path, Accept="application/json")).body.keys() == json.body.keys()
     assert [line for line in text.text.splitlines() if len(line) > 80 or not line.isprintable()] == []
 
 

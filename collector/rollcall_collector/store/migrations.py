@@ -26,6 +26,7 @@ from .schema import (
     runs,
     schema_version,
     sessions,
+    spans,
     tags,
 )
 from .totals import CALLS, Difference, added_by
@@ -83,7 +84,7 @@ def _to_4(connection: Connection) -> None:
     _add(connection, runs, ("collector_policy", "pruned_at"))
     _add(connection, dispatches, ("misplaced",))
     _add(connection, rollouts, ("counted", *NO_CAUSE))
-    for table in (counts, benchmarks, notes):
+    for table in (counts, benchmarks, notes, spans):
         table.create(connection)
     connection.execute(text("DROP INDEX rollouts_state"))
     for index in dispatches.indexes | rollouts.indexes:

@@ -7,7 +7,7 @@ words (https://www.sqlite.org/partialindex.html).
 from typing import Any
 
 from sqlalchemy import JSON as ANY_JSON
-from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, MetaData, Table, text
+from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, LargeBinary, MetaData, Table, text
 from sqlalchemy import Text as AnyText
 from sqlalchemy.types import TypeDecorator
 
@@ -190,6 +190,19 @@ tags = Table(  # one record for all exchanges of a call that ended badly in one 
     Column("blameless", Boolean, nullable=False, default=False),  # withholds nothing where nobody owns it
     Index("tags_ended", "last_at", "server", **_where("dispatch IS NULL")),
     Index("tags_received", "received_at", "server", **_where("dispatch IS NULL")),
+)
+
+spans = Table(  # one record for each event of spans, whether its dispatch is known or not
+    "spans",
+    metadata,
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("dispatch", String, nullable=False),
+    Column("received_at", Float),  # by the collector's clock
+    Column("lost", BigInteger, nullable=False, default=0),  # exchanges that were not kept
+    Column("disowned", String),  # a carrier that was shared: what it has named is not this dispatch's
+    Column("kept", LargeBinary),  # see `spanning`
+    Index("spans_dispatch", "dispatch"),
+    Index("spans_received", "received_at"),
 )
 
 early = Table(  # what was told of a dispatch that another proxy has yet to tell of
