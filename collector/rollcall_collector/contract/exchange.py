@@ -178,6 +178,15 @@ class DispatchAbandoned:
 
 
 @dataclass(frozen=True, slots=True)
+class ProxyGone:
+    """A proxy has died, and its successor says so: nobody waits for the dispatches that it had open."""
+
+    proxy: Id
+    ended_at: float
+    event: Literal["proxy_gone"] = "proxy_gone"
+
+
+@dataclass(frozen=True, slots=True)
 class CarrierShared:
     """A carrier that several rollouts turned out to share: what it had bound to these dispatches has no owner."""
 
@@ -262,6 +271,7 @@ Event = Annotated[
     | DispatchEnded
     | Answered
     | DispatchAbandoned
+    | ProxyGone
     | CarrierShared
     | Watched
     | Topology
