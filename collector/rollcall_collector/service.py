@@ -25,17 +25,20 @@ from .bodies import (
     validated,
 )
 from .contract.policy import Policy, policy_from
+from .failures_text import failures_text, rollouts_text
 from .mounted import Folder, Mounted
-from .serving import Problem, bind, json_response, problems, read_json, url_of
+from .rollout_text import rollout_text
+from .serving import Problem, bind, json_response, problems, read_json, url_of, wants_text
 from .settings import CollectorSettings, split_address
 from .status_text import status_text
 from .store import Reader, StoreBusyError, Writer, open_database
 from .store.applying import apply_events
 from .store.database import said
+from .store.grouping import WAYS
 from .store.hearing import steady_clock
 from .store.judging import Changed, reapply
 from .store.placing import forget, moves, note_healed, note_moved
-from .store.reading import UnknownRunError
+from .store.reading import SPANS, UnknownRunError
 from .store.writing import (
     InputsChangedError,
     SessionConflictError,
@@ -49,6 +52,9 @@ from .store.writing import (
 from .tasks import background
 
 Result = TypeVar("Result")
+
+MOST_SPANS = 100_000
+"""Calls of a dispatch that are shown at once at the most."""
 
 BODY_LIMIT = 512 * 1024 * 1024
 """Bytes of a request's body that are read: the rollouts of a run come in one."""
@@ -93,6 +99,7 @@ class Collector:
         app.router.add_get("/v1/policy", self.policy)
         app.router.add_get("/v1/runs/{run}/rollouts", self.rollouts)
         app.router.add_get("/v1/runs/{run}/rollouts/{rollout}", self.rollout)
+        app.router.add_get("/v1/runs/{run}/failures", self.groups)
         app.router.add_get("/v1/runs/{run}/failures.jsonl", self.failures)
         return app
 
@@ -179,7 +186,7 @@ class Collector:
     async def status(self, request: web.Request) -> web.Response:
         """The status of a run, as text where that is asked for."""
         status = self._with_trouble(await self._read(self._reader.status, request.match_info["run"], self._now()))
-        if "text/plain" in request.headers.get("Accept", ""):
+        if wants_text(request):
             return web.Response(text=status_text(status))
         return json_response(status)
 
@@ -256,14 +263,29 @@ class Collector:
         run, state, benchmark = request.match_info["run"], query.get("state"), query.get("benchmark")
         if state not in (None, "succeeded", "failed", "omitted", "running", "missing"):
             raise Problem(400, "unknown state", f"{state!r}; one of succeeded, failed, omitted, running, missing")
-        found = await self._read(self._reader.rollouts, run, state, benchmark, limit, after, self._now())
-        return json_response({"rollouts": found})
+        chosen = partial(self._reader.rollouts, cause=query.get("cause"), words=query.get("q"))
+        found = await self._read(chosen, run, state, benchmark, limit, after, self._now())
+        if wants_text(request):
+            return web.Response(text=rollouts_text(found))
+        following = after + limit if found and len(found) == limit else None
+        return json_response({"rollouts": found, "next": following})
 
     async def rollout(self, request: web.Request) -> web.Response:
-        """One rollout with its dispatches and their tags."""
+        """One rollout with its dispatches, their tags and `spans` of their calls, as text where that is asked for."""
         run, rollout = request.match_info["run"], request.match_info["rollout"]
-        benchmark = request.query.get("benchmark")
-        return json_response(await self._read(self._reader.rollout, run, rollout, self._now(), benchmark))
+        benchmark, spans = request.query.get("benchmark"), _number(request.query, "spans", SPANS, MOST_SPANS)
+        found = await self._read(self._reader.rollout, run, rollout, self._now(), benchmark, spans)
+        if wants_text(request):
+            return web.Response(text=rollout_text(found))
+        return json_response(found)
+
+    async def groups(self, request: web.Request) -> web.Response:
+        """The failed rollouts of a run, grouped."""
+        by, limit = request.query.get("group", "cause"), _number(request.query, "limit", 100, 10_000)
+        if by not in WAYS:
+            raise Problem(400, "unknown group", f"{by!r}; one of {', '.join(WAYS)}")
+        found = await self._read(self._reader.groups, request.match_info["run"], by, limit)
+        return web.Response(text=failures_text(found)) if wants_text(request) else json_response(found)
 
     async def failures(self, request: web.Request) -> web.StreamResponse:
         """The failure rows of a run, one JSON object a line."""

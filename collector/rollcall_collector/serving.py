@@ -38,6 +38,13 @@ def json_response(value: Any, status: int = 200) -> web.Response:
     return web.Response(body=orjson.dumps(value), status=status, content_type="application/json")
 
 
+def wants_text(request: web.Request) -> bool:
+    """Whether a person asks: `Accept: text/plain`, or `?format=text` where a field is too much to type."""
+    if (form := request.query.get("format")) is not None:
+        return form == "text"
+    return "text/plain" in request.headers.get("Accept", "")
+
+
 async def read_json(request: web.Request) -> Any:
     """The request's JSON body. Raises Problem 400."""
     try:

@@ -40,7 +40,7 @@ _MODEL_ROLES = frozenset({"model", "judge"})
 
 @dataclass(kw_only=True, slots=True)
 class Intake:
-    """Finds owner and role of each exchange and sends it on its way."""
+    """Finds owner and role of each exchange and sends it on its way; `proxy` is this process's id."""
 
     forwarder: Forwarder
     run: OutermostRun
@@ -53,9 +53,14 @@ class Intake:
     executions: Executions
     observe: bool
     inspect_limit: int
+    proxy: str
     listener_of: ListenerOf = lambda _: None
-    _ids: Iterator[str] = field(default_factory=lambda: _exchange_ids(uuid4().hex[:12]))
+    _ids: Iterator[str] = field(default_factory=lambda: _numbered(uuid4().hex[:12]))
+    _dispatches: Iterator[str] = field(init=False)
     _slow: set["asyncio.Task[None]"] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._dispatches = _numbered(f"d-{self.proxy}")
 
     def take_in(self, request: wire.Exchange, upstream: Upstream) -> None:
         """Take in what came to the listener of `upstream`; it is answered now or later."""
@@ -162,7 +167,9 @@ class Intake:
         key = (session.session, exchange.upstream.name, exchange.target, exchange.digest())
         execution = self.executions.join(key)
         if execution is None:
-            execution = self._start(key, exchange, body, dispatch_of(identity, exchange, session))
+            execution = self._start(
+                key, exchange, body, dispatch_of(next(self._dispatches), identity, exchange, session)
+            )
         try:
             made = await asyncio.shield(execution.task)
             await made.deliver(request)
@@ -186,8 +193,8 @@ class Intake:
         )
 
 
-def _exchange_ids(proxy: str) -> Iterator[str]:
-    return (f"{proxy}.{number}" for number in count(1))
+def _numbered(name: str) -> Iterator[str]:
+    return (f"{name}.{number}" for number in count(1))
 
 
 def _begins_a_dispatch(exchange: Exchange) -> bool:
@@ -207,10 +214,10 @@ def _asks_for_metrics(exchange: Exchange) -> bool:
     return named or exchange.upstream.kind != "resources"
 
 
-def dispatch_of(identity: Identity, exchange: Exchange, session: SessionOfRun) -> DispatchBegun:
+def dispatch_of(name: str, identity: Identity, exchange: Exchange, session: SessionOfRun) -> DispatchBegun:
     """The dispatch that an outermost `/run` begins."""
     return DispatchBegun(
-        dispatch=f"d-{uuid4().hex}",
+        dispatch=name,
         session=session.session,
         run=session.run,
         benchmark=identity.benchmark,

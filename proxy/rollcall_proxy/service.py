@@ -10,13 +10,14 @@ from uuid import uuid4
 import aiohttp
 import orjson
 from aiohttp import web
-from rollcall_collector.contract.exchange import Topology
+from rollcall_collector.contract.exchange import ProxyGone, Topology
 from rollcall_collector.serving import Problem, bind, json_response, problems, read_json, url_of
 from rollcall_collector.settings import split_address
 from rollcall_collector.tasks import background
 
 from . import wire
 from .carriers import Carriers
+from .clock import now
 from .forwarding import Forwarder
 from .gate import Gate
 from .gym_config import ConfigError, GymConfig, GymServer
@@ -30,15 +31,19 @@ from .policy_in_force import PolicyInForce
 from .recording import Records
 from .relay import passing_client
 from .resend import Executions
-from .sender import Sender
-from .sessions import SessionOfRun, Sessions
+from .sender import NotStoredError, Sender
+from .sessions import SessionOfRun, Sessions, unattached
 from .settings import Limits, ProxySettings
+from .span_sender import SpanSender
+from .spans import SOON_S, Spans
+from .succession import Succession
 from .watch import Watch
 
 log = logging.getLogger(__name__)
 
 _BODY_LIMIT = 512 * 1024 * 1024
 _TOLD_S = 2.0
+_KEPT_S = 3600.0
 _ASKING = aiohttp.ClientTimeout(total=60, connect=5)
 
 
@@ -55,11 +60,12 @@ class MainPort:
         gate: Gate,
         watch: Watch,
         executions: Executions,
+        succession: Succession,
     ) -> None:
         self._settings, self._client, self._listeners = settings, client, listeners
         self._sessions, self._sender, self._gate, self._watch = sessions, sender, gate, watch
-        self._executions = executions
-        self._related: dict[str, tuple[str, ...]] = {}
+        self._executions, self._succession = executions, succession
+        self._related = succession.left.references
 
     def app(self, http_proxy: HttpProxy) -> web.Application:
         """The aiohttp application."""
@@ -84,6 +90,8 @@ class MainPort:
 
     async def readyz(self, _: web.Request) -> web.Response:
         """The collector is there and has everything."""
+        if self._succession.trouble:
+            raise Problem(503, "what a restart needs cannot be kept", self._succession.trouble)
         if self._sender.spooled or self._sender.away:
             raise Problem(503, "events wait for the collector", f"{self._sender.spooled} batches: {self._sender.away}")
         await self._ask("GET", "/readyz")
@@ -106,7 +114,7 @@ class MainPort:
     async def head_config(self, _: web.Request) -> web.Response:
         """Gym's head server, which hands out its config as a JSON string of YAML."""
         text = orjson.loads(await self._ask_head("/global_config_dict_yaml"))
-        rewritten, _listeners = await self._rewritten(str(text), None, self._sessions.unattached())
+        rewritten, _listeners = await self._rewritten(str(text), None, unattached())
         return json_response(rewritten)
 
     async def head_instances(self, _: web.Request) -> web.Response:
@@ -130,8 +138,10 @@ class MainPort:
     async def heartbeat(self, request: web.Request) -> web.Response:
         """A dispatcher lives, or has ended."""
         body = await read_json(request)
+        session = request.match_info["session"]
+        if isinstance(body, dict) and body.get("state") == "running":
+            self._sessions.lives(session)
         if isinstance(body, dict) and body.get("state") == "ended":
-            session = request.match_info["session"]
             self._executions.session_ended(session)
             self._sender.put(*self._watch.told())
             self._sessions.ended(session)
@@ -191,9 +201,20 @@ class MainPort:
         except OwnAddressError as error:
             raise Problem(409, "a listener cannot be an upstream", str(error)) from error
         self._relate(config)
+        await self.keep()
         addresses = {each.name: each.address if each.name != own else _real(each.url) for each in known}
         endpoints = {each.name: each.listener for each in watched}
         return config.rewritten(addresses, endpoints), [each.as_dict() for each in (*known, *watched)]
+
+    async def keep(self) -> None:
+        """Keep what a successor needs."""
+        await self._succession.keep(self._listeners.places(), self._related)
+
+    async def keep_on(self) -> None:
+        """Keep it now and again, since listeners that are used are not forgotten."""
+        while True:
+            await asyncio.sleep(_KEPT_S)
+            await self.keep()
 
     def _providers(self, config: GymConfig) -> list[GymServer]:
         return config.providers() if self._settings.watch_providers else []
@@ -212,6 +233,27 @@ async def _tell(sender: Sender, watch: Watch) -> None:
         await asyncio.sleep(_TOLD_S)
         if events := watch.told():
             sender.put(*events)
+
+
+async def _take_over(succession: Succession, sender: Sender) -> None:
+    """Have the collector told which processes are gone, and again which servers can call which."""
+    left = succession.left
+    told = [ProxyGone(proxy, now()) for proxy in left.gone]
+    related = [Topology(left.references)] if left.references else []
+    while True:
+        try:
+            await sender.store(*told, *related)
+            break
+        except NotStoredError:  # it is said where it happens
+            await asyncio.sleep(_TOLD_S)
+    await succession.told()
+
+
+async def _tell_spans(spans: Spans) -> None:
+    """Tell what was seen of dispatches that go on, so that it can be looked at meanwhile."""
+    while True:
+        await asyncio.sleep(SOON_S)
+        spans.tell()
 
 
 def _real(url: str) -> tuple[str, int]:
@@ -248,12 +290,15 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
         client = await stack.enter_async_context(passing_client())
         control = await stack.enter_async_context(aiohttp.ClientSession())
         sender = Sender(control, settings.collector, settings.spool, f"p-{uuid4().hex}")
+        succession = Succession(settings.spool, host, port)
         in_force = PolicyInForce(control, settings.collector, settings.spool)
         ledger, carriers = Ledger(lambda: f"c-{uuid4().hex[:16]}", lambda: in_force.policy), Carriers()
-        sessions = Sessions(control, settings.collector, settings.spool)
+        sessions = Sessions(control, settings.collector, settings.spool, succession.left.static)
         watch = Watch(sessions.runs_on)
         gate = Gate(control, settings.collector, sender, watch)
-        records = Records(ledger, sender, in_force)
+        span_sender = SpanSender(control, settings.collector, f"q-{uuid4().hex}", settings.spans_waiting)
+        spans = Spans(span_sender, settings.spans)
+        records = Records(ledger, sender, in_force, spans)
         forwarder = Forwarder(engine, records, observe, settings.inspect_limit)
         run = OutermostRun(
             forwarder=forwarder, records=records, ledger=ledger, carriers=carriers, sender=sender, settings=settings
@@ -271,19 +316,35 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
             executions=executions,
             observe=observe,
             inspect_limit=settings.inspect_limit,
+            proxy=succession.proxy,
         )
         listeners = Listeners(settings, host, engine, intake.take_in)
         intake.listener_of = listeners.listener_of
         http_proxy = HttpProxy(client, listeners, settings.head_server, settings.allow_hosts)
-        main = MainPort(settings, control, listeners, sessions, sender, gate, watch, executions)
+        main = MainPort(settings, control, listeners, sessions, sender, gate, watch, executions, succession)
         runner = web.AppRunner(main.app(http_proxy), access_log=None, shutdown_timeout=1)
         stack.push_async_callback(runner.cleanup)
         await runner.setup()
         log.info("mode %s; limits: %s", settings.mode, limits_text(settings))
         await in_force.fetch()
         sending, telling = background(sender.run(), "sender"), background(_tell(sender, watch), "watch")
-        async with sending, telling, background(in_force.run(), "policy"):
+        taking_over = background(_take_over(succession, sender), "succession")
+        reopening, keeping = background(listeners.run(), "listeners"), background(main.keep_on(), "keeping")
+        kept = background(span_sender.run(), "span sender"), background(_tell_spans(spans), "spans")
+        async with AsyncExitStack() as working:
+            for each in (
+                sending,
+                telling,
+                *kept,
+                background(in_force.run(), "policy"),
+                taking_over,
+                reopening,
+                keeping,
+            ):
+                await working.enter_async_context(each)
+            await listeners.reopen(succession.to_open())
             await listeners.register(static_servers(settings))
+            await main.keep()
             await web.SockSite(runner, bound).start()
             yield url_of(bound)
             await intake.close()
@@ -291,4 +352,6 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
             forwarder.close()
             sender.put(*watch.told())
             await sender.flush()
+            spans.tell()
+            await span_sender.flush()
         sender.close()

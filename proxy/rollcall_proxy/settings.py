@@ -81,6 +81,15 @@ class ProxySettings(Limits):
         description="bytes of an answer that are read for what it says; a larger one counts as not inspected",
     )
 
+    spans: int = Field(
+        5000, ge=0, description="calls of a dispatch that are kept for rollcall show; further ones are counted; 0: none"
+    )
+    spans_waiting: int = Field(
+        32 * 1024 * 1024,
+        ge=0,
+        description="bytes of such calls that may wait for the collector; further ones are counted",
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _split_lists(cls, values: dict[str, object]) -> dict[str, object]:
