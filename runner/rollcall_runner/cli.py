@@ -14,7 +14,7 @@ from rollcall_collector.failures_text import failures_text
 from rollcall_collector.results.errors import ResultsError
 from rollcall_collector.service import serving as collector_serving
 from rollcall_collector.settings import CollectorSettings, PolicySettings
-from rollcall_collector.status_text import benchmark_table, fitted, status_text
+from rollcall_collector.status_text import gate_text, status_text
 from rollcall_collector.store import DatabaseError
 from rollcall_collector.store.database import said
 from rollcall_collector.store.grouping import WAYS
@@ -120,12 +120,12 @@ def _about_a_run(parser: argparse.ArgumentParser) -> None:
 
 def _collector(options: argparse.Namespace) -> int:
     settings = settings_from(CollectorSettings, vars(options))
-    return serve("collector", lambda: collector_serving(settings))
+    return serve("collector", lambda _: collector_serving(settings))
 
 
 def _proxy(options: argparse.Namespace) -> int:
     settings = settings_from(ProxySettings, vars(options))
-    return serve("proxy", lambda: proxy_serving(settings))
+    return serve("proxy", lambda hurry: proxy_serving(settings, hurry))
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -143,8 +143,7 @@ def _status(options: argparse.Namespace) -> int:
 
 def _gate(options: argparse.Namespace) -> int:
     gate = _asked(options, "/gate") if options.output is None else gating.answer(options)
-    reasons = [] if gate["benchmarks"] else [line for reason in gate["reasons"] for line in fitted(reason, "  ")]
-    _print(options, gate, lambda: "\n".join([*benchmark_table(gate["benchmarks"]), *reasons]))
+    _print(options, gate, lambda: gate_text(gate).rstrip())
     return int(gate["exit_status"])
 
 
