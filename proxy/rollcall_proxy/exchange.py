@@ -38,6 +38,7 @@ class Exchange:
     started_at: float = field(default_factory=now)
     sent: "Sent | None" = None
     tagged: bool = False
+    status: int | None = None
     _beginning: bytes = b""
     _digesting: "xxhash.xxh3_128 | None" = None
 
@@ -105,8 +106,8 @@ class Exchange:
             server=self.upstream.name,
             kind=self.upstream.kind,
             role=self.role,
-            method=_storable(self.method[:40]),
-            path=_storable(self.route[:1000]),
+            method=storable(self.method[:40]),
+            path=storable(self.route[:1000]),
             what=bad.what,
             started_at=self.started_at,
             ended_at=ended_at,
@@ -118,7 +119,7 @@ class Exchange:
             status=bad.status,
             message=bad.message[:_MESSAGE],
             excerpt=excerpt(body),
-            marker=_storable(bad.marker[:_MARKER]),
+            marker=storable(bad.marker[:_MARKER]),
             too_long=bad.status is not None and refused_for_length(bad.status, body.decode("utf-8", "replace")),
             stream=bad.stream,
             shutdown=bad.shutdown,
@@ -166,7 +167,7 @@ def bad_from(error: UpstreamError, status: int | None = None) -> Bad:
     return Bad(error.what, error.message, status)
 
 
-def _storable(text: str) -> str:
+def storable(text: str) -> str:
     """The text as Unicode that JSON can hold: bytes of a request line that are none are replaced."""
     return text.encode("utf-8", "replace").decode()
 

@@ -12,6 +12,7 @@ from .exchange import Bad, Exchange
 from .ledger import Ledger
 from .policy_in_force import PolicyInForce
 from .sender import NotStoredError, Sender
+from .spans import Spans
 
 log = logging.getLogger(__name__)
 
@@ -21,8 +22,8 @@ _GENERATING = ("model", "judge")
 class Records:
     """Writes down how exchanges ended, for the collector and for this proxy's own verdicts."""
 
-    def __init__(self, ledger: Ledger, sender: Sender, in_force: PolicyInForce) -> None:
-        self._ledger, self._sender, self.in_force = ledger, sender, in_force
+    def __init__(self, ledger: Ledger, sender: Sender, in_force: PolicyInForce, spans: Spans) -> None:
+        self._ledger, self._sender, self.in_force, self.spans = ledger, sender, in_force, spans
 
     async def ended_badly(self, exchange: Exchange, bad: Bad, leaving: bool = False) -> None:
         """Tag an exchange once, and have the tag stored; `leaving`: its answer says that its server is shut down."""
@@ -33,6 +34,7 @@ class Records:
         call = self._ledger.call_of(exchange.dispatch, exchange.key(), exchange.started_at, ended_at)
         tag = exchange.tag(call, bad, ended_at)
         self._ledger.add(tag)
+        self.spans.ended(exchange, bad.what, bad.status, call)
         self.note_verified(exchange)
         try:
             await self._sender.store(tag)
@@ -48,6 +50,7 @@ class Records:
     def ended_well(self, exchange: Exchange, unread: bool) -> None:
         """Note what a good exchange heals; `unread` says that its answer could not be read."""
         dispatch, started_at, ended_at = exchange.dispatch, exchange.started_at, now()
+        self.spans.ended(exchange, status=exchange.status)
         if unread and dispatch is not None:
             self._sender.put(NotInspected(dispatch, exchange.upstream.name, ended_at))
         healed = self._ledger.heal(dispatch, exchange.key, started_at, ended_at)
@@ -65,6 +68,7 @@ class Records:
             return
         tag: Tag = exchange.tag(exchange.id, Bad("cancelled", "the caller closed the connection"), now())
         self._ledger.add(tag)
+        self.spans.ended(exchange, tag.what, exchange.status, tag.call)
         self._sender.put(tag)
 
     def note_verified(self, exchange: Exchange, failed: bool = False) -> None:
