@@ -16,7 +16,11 @@ def failures(*causes: dict[str, Any], more: int = 0) -> dict[str, Any]:
     """Failures as the collector groups them."""
     known = {"count": 2, "server": "policy_model", "role": "model", "what": "http_status", "status": "500"}
     known |= {"line": "out of memory", "example": {"benchmark": "math_agent", "id": "3-0"}}
-    return NO_FAILURES | {"failed": 2, "groups": [known | {"benchmark": None, "task_index": None, **each} for each in causes], "more": more}
+    return NO_FAILURES | {
+        "failed": 2,
+        "groups": [known | {"benchmark": None, "task_index": None, **each} for each in causes],
+        "more": more,
+    }
 
 
 def status(**fields: Any) -> dict[str, Any]:
