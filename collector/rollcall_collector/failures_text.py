@@ -1,6 +1,8 @@
 """Failures as text that fits 80 columns."""
 
+import math
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from .contract.wording import plural
@@ -50,6 +52,22 @@ def cut(line: str, width: int = WIDTH) -> str:
     """The line without what a terminal would obey, cut to a width."""
     line = printable(line)
     return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def timeline_text(answer: Mapping[str, Any]) -> str:
+    """When attempts failed: a bar for each interval with a failure."""
+    if not answer["buckets"]:
+        return "no failures\n"
+    most = max(each["failed"] for each in answer["buckets"])
+    lines = [f"failed attempts by {plural(answer['interval'], 'second')}, most {most}"]
+    for each in answer["buckets"]:
+        at = datetime.fromtimestamp(each["at"]).strftime("%m-%d %H:%M:%S")
+        lines.append(f"{at} {each['failed']:9} {'#' * math.ceil(_BAR * each['failed'] / most)}")
+    return "\n".join(lines) + "\n"
+
+
+_BAR = 50
+"""Characters of the longest bar."""
 
 
 def rollouts_text(rollouts: Sequence[Mapping[str, Any]]) -> str:

@@ -2,7 +2,8 @@
 
 import shlex
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from .contract.wording import plural
@@ -25,6 +26,30 @@ def status_text(status: Mapping[str, Any]) -> str:
     if found := [*doubtful(status), *warnings(status)]:
         lines += ["", *found]
     return "\n".join(lines) + "\n"
+
+
+def gate_text(gate: Mapping[str, Any]) -> str:
+    """A line for each benchmark, and what withholds metrics."""
+    reasons = [] if gate["benchmarks"] else [line for reason in gate["reasons"] for line in fitted(reason, "  ")]
+    return "\n".join([*benchmark_table(gate["benchmarks"]), *reasons]) + "\n"
+
+
+def runs_text(runs: Sequence[Mapping[str, Any]]) -> str:
+    """A line for each run, the newest first."""
+    if not runs:
+        return NO_RUN
+    heading = f"{'run':34}  {'started':11}  {'state':8}  succeeded"
+    return "\n".join([heading, *map(_run, runs)]) + "\n"
+
+
+NO_RUN = "No run has been seen yet. Start one with: rollcall run -- gym eval run …\n"
+
+
+def _run(status: Mapping[str, Any]) -> str:
+    """The run's id is whole: it is there to be copied."""
+    totals, begun = status["totals"], datetime.fromtimestamp(status["started_at"]).strftime("%m-%d %H:%M")
+    word = "complete" if status["complete"] else status["state"]
+    return printable(f"{status['run']:34}  {begun}  {word:8}  {totals['succeeded']} of {totals['expected']}")
 
 
 def doubtful(status: Mapping[str, Any], indent: str = "") -> list[str]:

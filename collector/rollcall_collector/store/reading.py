@@ -25,6 +25,7 @@ from .placing import healed, moves
 from .schema import FAILED, dispatches, rollouts, runs, sessions, tags
 from .spanning import Found, spans_of
 from .tagging import first_and_last
+from .timing import timeline
 
 _ROLLOUT = ("benchmark", "task_index", "rollout_index", "stage_index", "attempt", "state", "dispatch")
 
@@ -149,6 +150,12 @@ class Reader:
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
             return {"run": name, "group": by, **groups(connection, name, by, limit)}
+
+    def timeline(self, run: str) -> dict[str, Any]:
+        """When attempts of a run have failed. Raises UnknownRunError."""
+        with self._engine.connect() as connection:
+            name = _resolve(connection, run)
+            return {"run": name, **timeline(connection, name)}
 
     def rollout(
         self, run: str, rollout: str, now: float, benchmark: str | None = None, spans: int = SPANS
