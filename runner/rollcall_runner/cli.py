@@ -22,7 +22,7 @@ from rollcall_proxy.service import serving as proxy_serving
 from rollcall_proxy.settings import Limits, ProxySettings
 from sqlalchemy.exc import SQLAlchemyError
 
-from . import accepting, asking, demo, diverting, doctor, forgetting, gating, pruning, rebuilding, running
+from . import accepting, asking, demo, diverting, doctor, forgetting, gating, pruning, rebuilding, running, showing
 from .options import UsageError, add_options, settings_from
 from .services import serve
 
@@ -81,6 +81,8 @@ def _parser() -> argparse.ArgumentParser:
     _about_a_run(failures)
     failures.add_argument("--group", choices=WAYS, default="cause", help="what makes a group (default: cause)")
     failures.add_argument("--limit", metavar="N", type=running.times, default=100, help="groups shown (default: 100)")
+    show = "the whole story of one rollout: its dispatches, and their calls in order of time"
+    showing.add_arguments(_verb(verbs, "show", showing.verb, show))
     diverting.add_arguments(_verb(verbs, "divert", diverting.verb, "put every row where its verdict says"))
     forgetting.add_arguments(_verb(verbs, "forget", forgetting.verb, "archive failure rows, to have them sent again"))
     accepting.add_arguments(
