@@ -78,9 +78,12 @@ def _allow(error: web.HTTPException) -> dict[str, str] | None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A bound TCP socket; port 0 takes any free one. Raises OSError that names the address."""
+    """A bound TCP socket; port 0 takes any free one. Raises OSError that names the address.
+
+    It names its protocol, since asyncio leaves Nagle's algorithm on where a socket does not (CPython, `_set_nodelay`).
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
@@ -97,9 +100,13 @@ def url_of(bound: socket.socket, host: str | None = None) -> str:
     return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
 
 
-def stop_on_signal() -> asyncio.Event:
-    """An event that SIGINT or SIGTERM sets from now on."""
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+def stop_on_signals() -> tuple[asyncio.Event, asyncio.Event]:
+    """Two events, of which SIGINT or SIGTERM sets the first from now on, and another one the second."""
+    stop, hurry, loop = asyncio.Event(), asyncio.Event(), asyncio.get_running_loop()
+
+    def told() -> None:
+        (hurry if stop.is_set() else stop).set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    return stop
+        loop.add_signal_handler(number, told)
+    return stop, hurry

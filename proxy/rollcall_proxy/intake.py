@@ -55,6 +55,8 @@ class Intake:
     inspect_limit: int
     proxy: str
     listener_of: ListenerOf = lambda _: None
+    draining: bool = False
+    _held: dict[wire.Exchange, "asyncio.Future[None]"] = field(default_factory=dict)
     _ids: Iterator[str] = field(default_factory=lambda: _numbered(uuid4().hex[:12]))
     _dispatches: Iterator[str] = field(init=False)
     _slow: set["asyncio.Task[None]"] = field(default_factory=set)
@@ -77,7 +79,10 @@ class Intake:
         self._pass_on(request, exchange)
 
     async def close(self) -> None:
-        """Give up the executions that nobody has been answered."""
+        """Give up the executions that nobody has been answered, and leave what was not begun to the successor."""
+        for request, held in list(self._held.items()):
+            request.cut()
+            held.set_result(None)
         await self.executions.close()
 
     def _slowly(self, request: wire.Exchange, upstream: Upstream, work: Awaitable[None]) -> None:
@@ -102,8 +107,7 @@ class Intake:
     async def _read_and_answer(self, request: wire.Exchange, upstream: Upstream, head: Head, role: Role) -> None:
         """What only its body can name."""
         body = await request.read_body(maxsize)
-        plain = decoded(body, head.fields.get("content-encoding", ""))
-        head = replace(head, identity=identify(_json(plain or b""), upstream.name))
+        head = replace(head, identity=_identity(body, head, upstream.name))
         owner = find_owner(head, self.carriers, NAMING_A_NESTED_RUN if role == "run" else WAYS)
         if role == "run" and self._is_outermost(head, upstream, owner):
             owner = None
@@ -166,6 +170,9 @@ class Intake:
         exchange.upstream.has_run = True
         key = (session.session, exchange.upstream.name, exchange.target, exchange.digest())
         execution = self.executions.join(key)
+        if execution is None and self.draining:
+            await self._hold(request, exchange.upstream)
+            return
         if execution is None:
             execution = self._start(
                 key, exchange, body, dispatch_of(next(self._dispatches), identity, exchange, session)
@@ -181,6 +188,20 @@ class Intake:
             raise
         if self.executions.delivered(key, execution):
             self.sender.put(made.ended)  # its rollout had counted as missing
+
+    async def _hold(self, request: wire.Exchange, upstream: Upstream) -> None:
+        """Leave a `/run` unanswered while this proxy ends.
+
+        An error would end the run or become its row (nemo_gym 0.4 to 0.7); of a lost connection Gym's client thinks
+        nothing, and sends the `/run` again, to the successor.
+        """
+        held = self._held[request] = asyncio.get_running_loop().create_future()
+        upstream.in_flight -= 1
+        try:
+            await held
+        finally:
+            upstream.in_flight += 1
+            del self._held[request]
 
     def _start(self, key: Key, exchange: Exchange, body: bytes, begun: DispatchBegun) -> Execution:
         self.run.begin(exchange, begun)
@@ -232,6 +253,15 @@ def dispatch_of(name: str, identity: Identity, exchange: Exchange, session: Sess
         attempt=identity.attempt,
         identity=identity.keys,
     )
+
+
+def _identity(body: bytes, head: Head, server: str) -> Identity | None:
+    """The rollout that a body names; None also where it cannot be read, for then it passes as nobody's."""
+    try:
+        return identify(_json(decoded(body, head.fields.get("content-encoding", "")) or b""), server)
+    except Exception:  # whatever it is, the request must pass
+        log.exception("reading a request failed in Rollcall; it passes as it is, without an owner")
+        return None
 
 
 def _json(body: bytes) -> object:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from typing import Any
 from uuid import uuid4
 
@@ -44,6 +44,7 @@ log = logging.getLogger(__name__)
 _BODY_LIMIT = 512 * 1024 * 1024
 _TOLD_S = 2.0
 _KEPT_S = 3600.0
+_LOOK_S = 0.05
 _ASKING = aiohttp.ClientTimeout(total=60, connect=5)
 
 
@@ -66,6 +67,7 @@ class MainPort:
         self._sessions, self._sender, self._gate, self._watch = sessions, sender, gate, watch
         self._executions, self._succession = executions, succession
         self._related = succession.left.references
+        self.draining = False
 
     def app(self, http_proxy: HttpProxy) -> web.Application:
         """The aiohttp application."""
@@ -89,7 +91,11 @@ class MainPort:
         return json_response({"status": "ok"})
 
     async def readyz(self, _: web.Request) -> web.Response:
-        """The collector is there and has everything."""
+        """New rollouts are taken, and the collector is there and has everything."""
+        if self.draining:
+            raise Problem(503, "the proxy ends", "no new rollout is begun")
+        if self._sender.trouble:
+            raise Problem(503, "events cannot be kept", self._sender.trouble)
         if self._succession.trouble:
             raise Problem(503, "what a restart needs cannot be kept", self._succession.trouble)
         if self._sender.spooled or self._sender.away:
@@ -235,6 +241,24 @@ async def _tell(sender: Sender, watch: Watch) -> None:
             sender.put(*events)
 
 
+async def _drained(listeners: Listeners, seconds: float, hurry: asyncio.Event) -> None:
+    """Wait until nothing is in flight, for some seconds at the most; set `hurry` ends it at once."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    in_flight = _in_flight(listeners)
+    if in_flight:
+        log.info("%d exchanges are in flight; they have %g s (drain_timeout) to end", in_flight, seconds)
+    while _in_flight(listeners) and loop.time() < until and not hurry.is_set():
+        with suppress(TimeoutError):
+            await asyncio.wait_for(hurry.wait(), _LOOK_S)
+    if left := _in_flight(listeners):
+        log.warning("%d exchanges are broken off; Gym's clients send them again", left)
+
+
+def _in_flight(listeners: Listeners) -> int:
+    return sum(upstream.in_flight for upstream in listeners.all())
+
+
 async def _take_over(succession: Succession, sender: Sender) -> None:
     """Have the collector told which processes are gone, and again which servers can call which."""
     left = succession.left
@@ -281,15 +305,18 @@ def static_servers(settings: ProxySettings) -> list[GymServer]:
 
 
 @asynccontextmanager
-async def serving(settings: ProxySettings) -> AsyncIterator[str]:
-    """Run a proxy; yields the main port's URL. Raises OSError at the start."""
+async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -> AsyncIterator[str]:
+    """Run a proxy; yields the main port's URL. Raises OSError at the start.
+
+    At the end what is in flight has `drain_timeout` to end, unless `hurry` is set; without a `hurry` it has no time.
+    """
     host, port = split_address(settings.listen)
     async with AsyncExitStack() as stack:
         bound = stack.enter_context(closing(bind(host, port)))
         observe, engine = settings.mode == "observe", wire.Engine(engine_settings(settings))
         client = await stack.enter_async_context(passing_client())
         control = await stack.enter_async_context(aiohttp.ClientSession())
-        sender = Sender(control, settings.collector, settings.spool, f"p-{uuid4().hex}")
+        sender = Sender(control, settings.collector, settings.spool, f"p-{uuid4().hex}", settings.queue_bytes)
         succession = Succession(settings.spool, host, port)
         in_force = PolicyInForce(control, settings.collector, settings.spool)
         ledger, carriers = Ledger(lambda: f"c-{uuid4().hex[:16]}", lambda: in_force.policy), Carriers()
@@ -332,26 +359,25 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
         reopening, keeping = background(listeners.run(), "listeners"), background(main.keep_on(), "keeping")
         kept = background(span_sender.run(), "span sender"), background(_tell_spans(spans), "spans")
         async with AsyncExitStack() as working:
-            for each in (
-                sending,
-                telling,
-                *kept,
-                background(in_force.run(), "policy"),
-                taking_over,
-                reopening,
-                keeping,
-            ):
+            learning = background(in_force.run(), "policy")
+            for each in (sending, telling, *kept, learning, taking_over, reopening, keeping):
                 await working.enter_async_context(each)
             await listeners.reopen(succession.to_open())
             await listeners.register(static_servers(settings))
             await main.keep()
             await web.SockSite(runner, bound).start()
             yield url_of(bound)
+            main.draining = intake.draining = True
+            if hurry is not None:
+                await _drained(listeners, settings.drain_timeout, hurry)
+            await main.keep()
             await intake.close()
             await engine.close()
             forwarder.close()
             sender.put(*watch.told())
-            await sender.flush()
+            hurried = hurry is not None and hurry.is_set()
+            await (sender.finish(0) if hurried else sender.finish())
             spans.tell()
-            await span_sender.flush()
+            if not hurried:
+                await span_sender.flush()
         sender.close()

@@ -7,6 +7,8 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from rollcall_collector.settings import Address, state_folder
 
+from .sender import WAITING_BYTES
+
 HOUR = 3600.0
 
 
@@ -75,6 +77,12 @@ class ProxySettings(Limits):
         default_factory=lambda: state_folder() / "spool", description="folder for events while the collector is away"
     )
 
+    drain_timeout: float = Field(
+        20.0, ge=0, description="how long what is in flight may take to end once the proxy is told to stop"
+    )
+    queue_bytes: int = Field(
+        WAITING_BYTES, gt=0, description="bytes of events that wait in memory before they go into the spool"
+    )
     inspect_limit: int = Field(
         64 * 1024 * 1024,
         gt=0,

@@ -31,6 +31,7 @@ from . import (
     pruning,
     rebuilding,
     running,
+    showing,
     status_verb,
 )
 from .options import UsageError, add_options, settings_from
@@ -90,6 +91,8 @@ def _parser() -> argparse.ArgumentParser:
     about_a_run(failures)
     failures.add_argument("--group", choices=WAYS, default="cause", help="what makes a group (default: cause)")
     failures.add_argument("--limit", metavar="N", type=running.times, default=100, help="groups shown (default: 100)")
+    show = "the whole story of one rollout: its dispatches, and their calls in order of time"
+    showing.add_arguments(_verb(verbs, "show", showing.verb, show))
     diverting.add_arguments(_verb(verbs, "divert", diverting.verb, "put every row where its verdict says"))
     forgetting.add_arguments(_verb(verbs, "forget", forgetting.verb, "archive failure rows, to have them sent again"))
     accepting.add_arguments(
@@ -123,12 +126,12 @@ def _about_rounds(run: argparse.ArgumentParser) -> None:
 
 def _collector(options: argparse.Namespace) -> int:
     settings = settings_from(CollectorSettings, vars(options))
-    return serve("collector", lambda: collector_serving(settings))
+    return serve("collector", lambda _: collector_serving(settings))
 
 
 def _proxy(options: argparse.Namespace) -> int:
     settings = settings_from(ProxySettings, vars(options))
-    return serve("proxy", lambda: proxy_serving(settings))
+    return serve("proxy", lambda hurry: proxy_serving(settings, hurry))
 
 
 def _run(options: argparse.Namespace) -> int:
