@@ -5,19 +5,17 @@ Where a benchmark is released with failures, what is passed on is changed (`aggr
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 import orjson
-from rollcall_collector.contract.exchange import Event
 from rollcall_collector.contract.gate import Counts, coverage_metrics, withheld_metrics
 
 from .aggregating import is_left_out
+from .reporting import Reports, Untold
 from .sender import NotStoredError, Sender
 
-Untold = Callable[[], Sequence[Event]]
 """What this proxy knows and has not told yet; from then on it is told."""
 
 _DELIVERY_S = 5.0
@@ -47,8 +45,16 @@ class Released:
 class Gate:
     """Asks the collector whether metrics may be computed."""
 
-    def __init__(self, client: aiohttp.ClientSession, collector: str, sender: Sender, untold: Untold) -> None:
+    def __init__(
+        self, client: aiohttp.ClientSession, collector: str, sender: Sender, untold: Untold, reports: Reports
+    ) -> None:
         self._client, self._collector, self._sender, self._untold = client, collector, sender, untold
+        self._reports = reports
+
+    @property
+    def told_by(self) -> dict[str, str]:
+        """What a question to the collector carries that is to wait for the other proxies."""
+        return {"told_by": self._sender.name}
 
     async def undelivered(self) -> str | None:
         """Why the collector may not know everything yet; waits a while for the spool to be delivered."""
@@ -67,6 +73,7 @@ class Gate:
         if rejected := self._sender.rejected:
             cure = f"look at them in {self._sender.rejects}, and move them away"
             return f"{rejected} batches of events were not stored, since the collector refused them; {cure}"
+        await self._reports.tell()  # that it stands in the place of one that has died, too
         return None
 
     async def ask(self, run: str, server: str) -> Withheld | Released:
@@ -93,7 +100,8 @@ class Gate:
     async def _answer(self, run: str, server: str | None) -> dict[str, Any]:
         """The gate's answer; a server is named by a dispatcher that dispatches nothing more."""
         url = f"{self._collector}/v1/runs/{run}/gate"
-        asking = self._client.get(url) if server is None else self._client.post(url, params={"server": server})
+        named = self.told_by | ({} if server is None else {"server": server})
+        asking = (self._client.get if server is None else self._client.post)(url, params=named)
         async with asking as answer:
             answer.raise_for_status()
             found: dict[str, Any] = orjson.loads(await answer.read())

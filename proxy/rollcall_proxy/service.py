@@ -14,12 +14,13 @@ from rollcall_collector.contract.exchange import Event, ProxyGone, Topology
 from rollcall_collector.serving import Problem, bind, json_response, problems, read_json, url_of
 from rollcall_collector.settings import split_address
 from rollcall_collector.tasks import background
+from yarl import URL
 
 from . import wire
 from .carriers import Carriers
 from .clock import now
 from .forwarding import Forwarder
-from .gate import Gate, Untold
+from .gate import Gate
 from .gym_config import ConfigError, GymConfig, GymServer
 from .http_proxy import HttpProxy
 from .intake import Intake
@@ -30,6 +31,7 @@ from .outermost import OutermostRun
 from .policy_in_force import PolicyInForce
 from .recording import Records
 from .relay import passing_client
+from .reporting import Reports, Untold
 from .resend import Executions
 from .sender import NotStoredError, Sender
 from .sessions import SessionOfRun, Sessions, unattached
@@ -62,10 +64,11 @@ class MainPort:
         untold: Untold,
         executions: Executions,
         succession: Succession,
+        reports: Reports,
     ) -> None:
         self._settings, self._client, self._listeners = settings, client, listeners
         self._sessions, self._sender, self._gate, self._untold = sessions, sender, gate, untold
-        self._executions, self._succession = executions, succession
+        self._executions, self._succession, self._reports = executions, succession, reports
         self._related = succession.left.references
         self.draining = False
 
@@ -151,17 +154,22 @@ class MainPort:
             self._executions.session_ended(session)
             self._sender.put(*self._untold())
             self._sessions.ended(session)
-        return await self.relay(request)
+        answer = await self.relay(request)
+        if isinstance(body, dict) and body.get("state") == "ended":
+            await self._reports.tell()
+        return answer
 
     async def once_all_is_told(self, request: web.Request) -> web.Response:
         """What the collector answers once all that this proxy knows has reached it."""
         if doubt := await self._gate.undelivered():
             raise Problem(503, "unknown is not complete", doubt)
-        return await self.relay(request)
+        asks = request.path.endswith("/gate")
+        return await self.relay(request, request.rel_url.extend_query(self._gate.told_by) if asks else None)
 
-    async def relay(self, request: web.Request) -> web.Response:
-        """Pass a request about runs and sessions on to the collector."""
-        status, kind, body = await self._asked(request.method, request.raw_path, await request.read())
+    async def relay(self, request: web.Request, url: URL | None = None) -> web.Response:
+        """Pass a request about runs and sessions on to the collector, under another URL where one is given."""
+        path = request.raw_path if url is None else url.raw_path_qs
+        status, kind, body = await self._asked(request.method, path, await request.read())
         return web.Response(status=status, body=body, headers={"Content-Type": kind})
 
     async def _ask(self, method: str, path: str) -> None:
@@ -327,7 +335,8 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
         def untold() -> list[Event]:
             return [*watch.told(), *records.untold()]
 
-        gate = Gate(control, settings.collector, sender, untold)
+        reports = Reports(control, settings.collector, sender, untold, url_of(bound))
+        gate = Gate(control, settings.collector, sender, untold, reports)
         span_sender = SpanSender(control, settings.collector, f"q-{uuid4().hex}", settings.spans_waiting)
         spans = Spans(span_sender, settings.spans)
         records = Records(ledger, sender, in_force, spans)
@@ -353,7 +362,7 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
         listeners = Listeners(settings, host, engine, intake.take_in)
         intake.listener_of = listeners.listener_of
         http_proxy = HttpProxy(client, listeners, settings.head_server, settings.allow_hosts)
-        main = MainPort(settings, control, listeners, sessions, sender, gate, untold, executions, succession)
+        main = MainPort(settings, control, listeners, sessions, sender, gate, untold, executions, succession, reports)
         runner = web.AppRunner(main.app(http_proxy), access_log=None, shutdown_timeout=1)
         stack.push_async_callback(runner.cleanup)
         await runner.setup()
@@ -364,8 +373,8 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
         reopening, keeping = background(listeners.run(), "listeners"), background(main.keep_on(), "keeping")
         kept = background(span_sender.run(), "span sender"), background(_tell_spans(spans), "spans")
         async with AsyncExitStack() as working:
-            learning = background(in_force.run(), "policy")
-            for each in (sending, telling, *kept, learning, taking_over, reopening, keeping):
+            learning, reporting = background(in_force.run(), "policy"), background(reports.run(), "reports")
+            for each in (sending, telling, *kept, learning, reporting, taking_over, reopening, keeping):
                 await working.enter_async_context(each)
             await listeners.reopen(succession.to_open())
             await listeners.register(static_servers(settings))
@@ -384,5 +393,6 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
             await (sender.finish(0) if hurried else sender.finish())
             spans.tell()
             if not hurried:
+                await reports.leave()
                 await span_sender.flush()
         sender.close()

@@ -239,6 +239,18 @@ senders = Table(
     Column("last", BigInteger, nullable=False),
 )
 
+proxies = Table(  # by their senders' names; times are the collector's
+    "proxies",
+    metadata,
+    Column("sender", String, primary_key=True),
+    Column("address", Text, nullable=False),
+    Column("began_at", Float, nullable=False),
+    Column("heard_at", Float, nullable=False),
+    Column("told_at", Float, nullable=False),  # what it knew then is stored
+    Column("waiting", BigInteger, nullable=False),  # batches in its spool
+    Column("lost", BigInteger, nullable=False),
+)
+
 notes = Table(  # what befell the database itself
     "notes",
     metadata,
