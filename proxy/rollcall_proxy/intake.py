@@ -107,8 +107,7 @@ class Intake:
     async def _read_and_answer(self, request: wire.Exchange, upstream: Upstream, head: Head, role: Role) -> None:
         """What only its body can name."""
         body = await request.read_body(maxsize)
-        plain = decoded(body, head.fields.get("content-encoding", ""))
-        head = replace(head, identity=identify(_json(plain or b""), upstream.name))
+        head = replace(head, identity=_identity(body, head, upstream.name))
         owner = find_owner(head, self.carriers, NAMING_A_NESTED_RUN if role == "run" else WAYS)
         if role == "run" and self._is_outermost(head, upstream, owner):
             owner = None
@@ -254,6 +253,15 @@ def dispatch_of(name: str, identity: Identity, exchange: Exchange, session: Sess
         attempt=identity.attempt,
         identity=identity.keys,
     )
+
+
+def _identity(body: bytes, head: Head, server: str) -> Identity | None:
+    """The rollout that a body names; None also where it cannot be read, for then it passes as nobody's."""
+    try:
+        return identify(_json(decoded(body, head.fields.get("content-encoding", "")) or b""), server)
+    except Exception:  # whatever it is, the request must pass
+        log.exception("reading a request failed in Rollcall; it passes as it is, without an owner")
+        return None
 
 
 def _json(body: bytes) -> object:

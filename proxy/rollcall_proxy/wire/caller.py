@@ -47,7 +47,7 @@ class CallerConnection(Sending):
     )
 
     def __init__(self, engine: "Engine", handler: Handler) -> None:
-        super().__init__(engine.loop)
+        super().__init__(engine.turn)
         self._engine, self._handler = engine, handler
         self._kept, self._searched = b"", 0  # of what is kept, so many bytes hold no end of a head
         self._body: Reader | None = None
@@ -145,7 +145,7 @@ class CallerConnection(Sending):
             return
         if reset:
             self._end_by_reset()
-            self._flush()
+            self.flush()
             self._engine.loop.call_soon(self.abort)  # uvloop sends at the end of its turn
         else:
             self.close()

@@ -1,5 +1,6 @@
 """The engine's settings, an exchange's limits, and the words for how an exchange ended."""
 
+import select
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -8,6 +9,9 @@ Limit = Literal["", "connect", "first", "idle", "total"]
 
 HIGH_WATER = 64 * 1024
 """Bytes kept for a peer that is behind; above that, reading from the other one pauses."""
+
+HANGS_UP = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
+"""What poll(2) says of a connection whose peer has left; the first is Linux's alone."""
 
 
 class Address(NamedTuple):
