@@ -55,8 +55,8 @@ class Exchange:
 
     @property
     def route(self) -> str:
-        """The path as the server's own routes name it: without an owner and without Gym's prefixes."""
-        return without_prefix(without_url_owner(self.path))
+        """The path as the server's own routes name it."""
+        return route_of(self.path)
 
     @property
     def sent_target(self) -> bytes:
@@ -165,6 +165,11 @@ class Bad:
 def bad_from(error: UpstreamError, status: int | None = None) -> Bad:
     """What a server's failure is in the contract's words."""
     return Bad(error.what, error.message, status)
+
+
+def route_of(path: str) -> str:
+    """The path without an owner and without Gym's prefixes."""
+    return without_prefix(without_url_owner(path))
 
 
 def storable(text: str) -> str:
