@@ -161,7 +161,8 @@ class OutermostRun:
 
     async def _stored(self, outcome: Outcome, ended: DispatchEnded) -> dict[str, Any]:
         """Have the end stored; the collector's ruling, empty where it could not be asked."""
-        events: list[Event] = [ended] if outcome.tag is None else [outcome.tag, ended]
+        own = [] if outcome.tag is None else [outcome.tag]
+        events: list[Event] = [*self._records.untold(ended.dispatch), *own, ended]
         try:
             rulings = await self._sender.store(*events)
         except NotStoredError as error:

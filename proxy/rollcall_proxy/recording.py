@@ -11,6 +11,7 @@ from .encoding import decoded
 from .exchange import Bad, Exchange
 from .ledger import Ledger
 from .policy_in_force import PolicyInForce
+from .repeats import Repeats
 from .sender import NotStoredError, Sender
 from .spans import Spans
 
@@ -24,20 +25,35 @@ class Records:
 
     def __init__(self, ledger: Ledger, sender: Sender, in_force: PolicyInForce, spans: Spans) -> None:
         self._ledger, self._sender, self.in_force, self.spans = ledger, sender, in_force, spans
+        self._repeats = Repeats()
+
+    def untold(self, dispatch: str | None = None) -> list[Tag]:
+        """Tags that have only been counted so far, of one dispatch where one is named: from now on they are told."""
+        return self._repeats.all(now()) if dispatch is None else self._repeats.of(dispatch, now())
+
+    def due(self) -> list[Tag]:
+        """Tags that have been counted for long enough."""
+        return self._repeats.due(now())
 
     async def ended_badly(self, exchange: Exchange, bad: Bad, leaving: bool = False) -> None:
-        """Tag an exchange once, and have the tag stored; `leaving`: its answer says that its server is shut down."""
+        """Tag an exchange once, and have the tag stored, unless one that says the same of its call has been.
+
+        `leaving`: its answer says that its server is shut down.
+        """
         if exchange.tagged:
             return
         ended_at, exchange.tagged = now(), True
         await self.blame(exchange, bad, leaving)
         call = self._ledger.call_of(exchange.dispatch, exchange.key(), exchange.started_at, ended_at)
         tag = exchange.tag(call, bad, ended_at)
-        self._ledger.add(tag)
+        changes = self._ledger.add(tag)
         self.spans.ended(exchange, bad.what, bad.status, call)
         self.note_verified(exchange)
+        told = self._repeats.take(tag, ended_at, at_once=changes)
+        if not told:
+            return
         try:
-            await self._sender.store(tag)
+            await self._sender.store(*told)
         except NotStoredError as error:
             log.error("the tag of %s %s is not stored: %s", exchange.method, exchange.path, error)
 
@@ -55,11 +71,11 @@ class Records:
             self._sender.put(NotInspected(dispatch, exchange.upstream.name, ended_at))
         healed = self._ledger.heal(dispatch, exchange.key, started_at, ended_at)
         if healed is not None:
-            self._sender.put(healed)
+            self._sender.put(*self.untold(healed.dispatch), healed)
         if exchange.role in _GENERATING:
             outlived = self._ledger.outlive(dispatch, exchange.upstream.name, started_at, ended_at)
             if outlived is not None:
-                self._sender.put(outlived)
+                self._sender.put(*self.untold(outlived.dispatch), outlived)
         self.note_verified(exchange)
 
     def cancelled(self, exchange: Exchange) -> None:

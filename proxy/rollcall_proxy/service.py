@@ -4,13 +4,16 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from math import inf
+from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
+from sys import maxsize
 from typing import Any
 from uuid import uuid4
 
 import aiohttp
 import orjson
 from aiohttp import web
-from rollcall_collector.contract.exchange import ProxyGone, Topology
+from rollcall_collector.contract.exchange import Event, ProxyGone, Topology
 from rollcall_collector.serving import Problem, bind, json_response, problems, read_json, url_of
 from rollcall_collector.settings import split_address
 from rollcall_collector.tasks import background
@@ -19,7 +22,7 @@ from . import wire
 from .carriers import Carriers
 from .clock import now
 from .forwarding import Forwarder
-from .gate import Gate
+from .gate import Gate, Untold
 from .gym_config import ConfigError, GymConfig, GymServer
 from .http_proxy import HttpProxy
 from .intake import Intake
@@ -43,6 +46,8 @@ log = logging.getLogger(__name__)
 
 _BODY_LIMIT = 512 * 1024 * 1024
 _TOLD_S = 2.0
+_OTHER_FILES = 128
+"""Open files that are no connections of callers, nor to their servers."""
 _KEPT_S = 3600.0
 _LOOK_S = 0.05
 _ASKING = aiohttp.ClientTimeout(total=60, connect=5)
@@ -59,12 +64,12 @@ class MainPort:
         sessions: Sessions,
         sender: Sender,
         gate: Gate,
-        watch: Watch,
+        untold: Untold,
         executions: Executions,
         succession: Succession,
     ) -> None:
         self._settings, self._client, self._listeners = settings, client, listeners
-        self._sessions, self._sender, self._gate, self._watch = sessions, sender, gate, watch
+        self._sessions, self._sender, self._gate, self._untold = sessions, sender, gate, untold
         self._executions, self._succession = executions, succession
         self._related = succession.left.references
         self.draining = False
@@ -149,7 +154,7 @@ class MainPort:
             self._sessions.lives(session)
         if isinstance(body, dict) and body.get("state") == "ended":
             self._executions.session_ended(session)
-            self._sender.put(*self._watch.told())
+            self._sender.put(*self._untold())
             self._sessions.ended(session)
         return await self.relay(request)
 
@@ -233,11 +238,12 @@ class MainPort:
             self._sender.put(Topology(references))
 
 
-async def _tell(sender: Sender, watch: Watch) -> None:
+async def _tell(sender: Sender, watch: Watch, records: Records) -> None:
     """Send what was watched from time to time."""
     while True:
         await asyncio.sleep(_TOLD_S)
-        if events := watch.told():
+        events: list[Event] = [*watch.told(), *records.due()]
+        if events:
             sender.put(*events)
 
 
@@ -294,8 +300,22 @@ def limits_text(settings: ProxySettings) -> str:
 
 def engine_settings(settings: ProxySettings) -> wire.Settings:
     """The engine's, with which the shortest limit is looked at four times while it lasts."""
+    if settings.mode == "observe":
+        return wire.Settings(head_time=inf, body_time=inf)
     waited = (settings.first_byte_timeout, settings.idle_timeout, settings.total_timeout, settings.run_timeout)
-    return wire.Settings(tick=min(wire.Settings().tick, min(waited) / 4))
+    asked = (settings.head_timeout, settings.body_timeout)
+    return wire.Settings(
+        head_time=settings.head_timeout,
+        body_time=settings.body_timeout,
+        callers=settings.connections or _connections_possible(),
+        tick=min(wire.Settings().tick, min(*waited, *asked) / 4),
+    )
+
+
+def _connections_possible() -> int:
+    """How many callers may each have a connection to a server, with files left for the spool and the collector."""
+    soft, _ = getrlimit(RLIMIT_NOFILE)
+    return maxsize if soft == RLIM_INFINITY else max((soft - _OTHER_FILES) // 2, 1)
 
 
 def static_servers(settings: ProxySettings) -> list[GymServer]:
@@ -322,7 +342,11 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
         ledger, carriers = Ledger(lambda: f"c-{uuid4().hex[:16]}", lambda: in_force.policy), Carriers()
         sessions = Sessions(control, settings.collector, settings.spool, succession.left.static)
         watch = Watch(sessions.runs_on)
-        gate = Gate(control, settings.collector, sender, watch)
+
+        def untold() -> list[Event]:
+            return [*watch.told(), *records.untold()]
+
+        gate = Gate(control, settings.collector, sender, untold)
         span_sender = SpanSender(control, settings.collector, f"q-{uuid4().hex}", settings.spans_waiting)
         spans = Spans(span_sender, settings.spans)
         records = Records(ledger, sender, in_force, spans)
@@ -348,13 +372,13 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
         listeners = Listeners(settings, host, engine, intake.take_in)
         intake.listener_of = listeners.listener_of
         http_proxy = HttpProxy(client, listeners, settings.head_server, settings.allow_hosts)
-        main = MainPort(settings, control, listeners, sessions, sender, gate, watch, executions, succession)
+        main = MainPort(settings, control, listeners, sessions, sender, gate, untold, executions, succession)
         runner = web.AppRunner(main.app(http_proxy), access_log=None, shutdown_timeout=1)
         stack.push_async_callback(runner.cleanup)
         await runner.setup()
         log.info("mode %s; limits: %s", settings.mode, limits_text(settings))
         await in_force.fetch()
-        sending, telling = background(sender.run(), "sender"), background(_tell(sender, watch), "watch")
+        sending, telling = background(sender.run(), "sender"), background(_tell(sender, watch, records), "watch")
         taking_over = background(_take_over(succession, sender), "succession")
         reopening, keeping = background(listeners.run(), "listeners"), background(main.keep_on(), "keeping")
         kept = background(span_sender.run(), "span sender"), background(_tell_spans(spans), "spans")
@@ -374,7 +398,7 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
             await intake.close()
             await engine.close()
             forwarder.close()
-            sender.put(*watch.told())
+            sender.put(*untold())
             hurried = hurry is not None and hurry.is_set()
             await (sender.finish(0) if hurried else sender.finish())
             spans.tell()
