@@ -98,7 +98,9 @@ def _marks(call: Call) -> Iterable[str]:
         yield "(recovered)"
     if call["root_cause"]:
         yield "(root cause)"
-    if call["rules"]:
+    if call["pardoned"]:
+        yield f"(no failure: {call['pardoned']})"
+    elif call["rules"]:
         yield f"(rule {', '.join(call['rules'])})"
 
 
@@ -107,7 +109,7 @@ def _tone(call: Call) -> str:
         return "open"
     if not call["what"]:
         return "plain"
-    return "mended" if call["recovered"] or call["what"] == "cancelled" else "bad"
+    return "mended" if call["recovered"] or call["pardoned"] or call["what"] == "cancelled" else "bad"
 
 
 def _missing(dispatch: Mapping[str, Any]) -> list[str]:
