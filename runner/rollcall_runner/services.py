@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import resource
 import sys
 from collections.abc import Callable, Coroutine
@@ -12,6 +13,9 @@ import uvloop
 from rollcall_collector.contract.gate import ExitStatus
 from rollcall_collector.serving import stop_on_signals
 from rollcall_collector.store import DatabaseError
+
+SUPERVISED = "ROLLCALL_SUPERVISED"
+"""Set where a service was started by `rollcall run`, and ends with it: when its standard input does."""
 
 
 def run_async(main: Coroutine[Any, Any, int]) -> int:
@@ -24,6 +28,16 @@ def log_to_stderr() -> None:
     """Warnings and what an operator wants to know, one line each."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("rollcall_proxy.listeners").setLevel(logging.WARNING)
+
+
+def _stop_with_stdin(stop: asyncio.Event) -> None:
+    loop, stdin = asyncio.get_running_loop(), sys.stdin.fileno()
+
+    def ended() -> None:
+        loop.remove_reader(stdin)
+        stop.set()
+
+    loop.add_reader(stdin, ended)
 
 
 def raise_file_limit() -> None:
@@ -40,6 +54,8 @@ def serve(name: str, service: Callable[[asyncio.Event], AbstractAsyncContextMana
 
     async def main() -> int:
         stop, hurry = stop_on_signals()
+        if SUPERVISED in os.environ:
+            _stop_with_stdin(stop)
         async with service(hurry) as url:
             print(f"rollcall {name} listening on {url}", flush=True)
             await stop.wait()
