@@ -25,6 +25,7 @@ from .bodies import (
     validated,
 )
 from .contract.policy import Policy, policy_from
+from .diverted import tell_rulings
 from .failures_text import failures_text, rollouts_text, timeline_text
 from .following import Following
 from .mounted import Folder, Mounted
@@ -125,7 +126,9 @@ class Collector:
                 policy=self._policy,
                 now=self._now(),
             )
-            return json_response({"rulings": await self._write(job)})
+            rulings = await self._write(job)
+        tell_rulings(rulings)
+        return json_response({"rulings": rulings})
 
     async def put_session(self, request: web.Request) -> web.Response:
         """A dispatcher has started."""

@@ -29,11 +29,12 @@ from .resend import Execution, Executions, Key
 from .roles import role_of
 from .sender import Sender
 from .sessions import SessionOfRun, Sessions, UnknownSessionError
-from .upstream import Upstream
+from .upstream import Upstream, UpstreamError
 from .watch import Watch
 
 log = logging.getLogger(__name__)
 
+TOO_MANY = UpstreamError("unreachable", "more callers than Rollcall's connections, which are all in use; raise them")
 _NAMED_IN_BODY = frozenset({"run", "seed_session", "verify"})
 _MODEL_ROLES = frozenset({"model", "judge"})
 
@@ -69,10 +70,13 @@ class Intake:
         head = head_from(request.head)
         role = role_of(upstream.kind, without_url_owner(head.path))
         owner = find_owner(head, self.carriers, NAMING_A_NESTED_RUN if role == "run" else WAYS)
-        if owner is None and role in _NAMED_IN_BODY:
+        if owner is None and role in _NAMED_IN_BODY and not request.surplus:
             self._slowly(request, upstream, self._read_and_answer(request, upstream, head, role))
             return
         exchange = self._exchange(request.head, upstream, head, owner)
+        if request.surplus:
+            self._slowly(request, upstream, self.forwarder.refuse(request, exchange, TOO_MANY))
+            return
         if not self.observe and _asks_for_metrics(exchange):
             self._slowly(request, upstream, self.metrics.answer(request, exchange))
             return

@@ -4,6 +4,9 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from math import inf
+from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
+from sys import maxsize
 from typing import Any
 from uuid import uuid4
 
@@ -43,6 +46,8 @@ log = logging.getLogger(__name__)
 
 _BODY_LIMIT = 512 * 1024 * 1024
 _TOLD_S = 2.0
+_OTHER_FILES = 128
+"""Open files that are no connections of callers, nor to their servers."""
 _KEPT_S = 3600.0
 _LOOK_S = 0.05
 _ASKING = aiohttp.ClientTimeout(total=60, connect=5)
@@ -295,8 +300,22 @@ def limits_text(settings: ProxySettings) -> str:
 
 def engine_settings(settings: ProxySettings) -> wire.Settings:
     """The engine's, with which the shortest limit is looked at four times while it lasts."""
+    if settings.mode == "observe":
+        return wire.Settings(head_time=inf, body_time=inf)
     waited = (settings.first_byte_timeout, settings.idle_timeout, settings.total_timeout, settings.run_timeout)
-    return wire.Settings(tick=min(wire.Settings().tick, min(waited) / 4))
+    asked = (settings.head_timeout, settings.body_timeout)
+    return wire.Settings(
+        head_time=settings.head_timeout,
+        body_time=settings.body_timeout,
+        callers=settings.connections or _connections_possible(),
+        tick=min(wire.Settings().tick, min(*waited, *asked) / 4),
+    )
+
+
+def _connections_possible() -> int:
+    """How many callers may each have a connection to a server, with files left for the spool and the collector."""
+    soft, _ = getrlimit(RLIMIT_NOFILE)
+    return maxsize if soft == RLIM_INFINITY else max((soft - _OTHER_FILES) // 2, 1)
 
 
 def static_servers(settings: ProxySettings) -> list[GymServer]:

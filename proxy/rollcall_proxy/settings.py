@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from rollcall_collector.logs import Form
 from rollcall_collector.settings import Address, state_folder
 
 from .sender import WAITING_BYTES
@@ -39,7 +40,7 @@ Seconds = Annotated[float, Field(gt=0)]
 
 
 class Limits(BaseSettings):
-    """How long Rollcall waits for a server before it answers in its place. Gym itself waits for ever."""
+    """How long Rollcall waits for a server before it answers in its place, and for a caller. Gym waits for ever."""
 
     model_config = SettingsConfigDict(env_prefix="ROLLCALL_PROXY_", frozen=True, extra="ignore")
 
@@ -50,6 +51,10 @@ class Limits(BaseSettings):
     total_timeout: Seconds = Field(4 * HOUR, description="limit of the whole exchange with them")
     resend_grace: Seconds = Field(30.0, description="how long a /run is kept after its caller has left")
     run_timeout: Seconds = Field(12 * HOUR, description="limit of exchanges with agent and environment servers")
+    head_timeout: Seconds = Field(30.0, description="limit for a caller to send the head of a request")
+    body_timeout: Seconds = Field(
+        300.0, description="limit for a caller to send the next 64 KiB of a request's body, or its end"
+    )
     shutdown_probe: Seconds = Field(
         2.0, description="how long a server that says it cancelled an answer is watched for refusing connections"
     )
@@ -72,7 +77,14 @@ class ProxySettings(Limits):
     allow_hosts: Annotated[list[str], NoDecode] = Field(
         default_factory=list, description="HOST:PORT that may be reached through the main port as an HTTP proxy"
     )
+    log_format: Form = Field("human", description="the form of the log: human, or json, one object a line")
     mode: Literal["enforce", "observe"] = Field("enforce", description="observe: tag and judge, change nothing")
+    connections: int | None = Field(
+        None,
+        gt=0,
+        description="connections of callers that are served at once, a request on a further one is answered 502 and "
+        "tagged; default: half of the files that the system lets the proxy open",
+    )
     spool: Path = Field(
         default_factory=lambda: state_folder() / "spool", description="folder for events while the collector is away"
     )

@@ -95,6 +95,12 @@ class Engine:
             connection.abort()
         await asyncio.sleep(0)  # the loop tells the connections that they are lost
 
+    @property
+    def crowded(self) -> bool:
+        """Whether there are more connections of callers than are to be served."""
+        most = self.settings.callers
+        return most is not None and len(self.callers) > most
+
     def caller_gone(self, caller: CallerConnection) -> None:
         """A caller's connection is gone."""
         self.callers.discard(caller)
