@@ -1,6 +1,7 @@
 """`rollcall collector` and `rollcall proxy`: a service in the foreground until it is told to stop."""
 
 import asyncio
+import gc
 import os
 import resource
 import sys
@@ -41,10 +42,21 @@ def raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+def collect_less() -> None:
+    """Look for garbage in cycles more seldom than after each 700 new objects, and never among the modules' own.
+
+    What an exchange leaves behind has no cycles; to look through all that are in flight costs a twentieth of the time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
 def serve(name: str, service: Callable[[asyncio.Event], AbstractAsyncContextManager[str]], form: Form) -> int:
     """Run a service until SIGINT or SIGTERM; says where it listens. A second signal sets the event that it is given."""
     log_to_stderr(form)
     raise_file_limit()
+    collect_less()
 
     async def main() -> int:
         stop, hurry = stop_on_signals()
