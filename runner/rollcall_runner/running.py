@@ -138,10 +138,11 @@ async def _proxy(given: dict[str, Any]) -> AsyncIterator[tuple[str, str | None]]
     if named := os.environ.get("ROLLCALL_PROXY"):
         yield named.rstrip("/"), None
         return
-    settings_from(CollectorSettings, given)  # what is wrong is wrong use, said before anything is started
+    form = settings_from(CollectorSettings, given).log_format  # what is wrong is said before anything is started
     spool = settings_from(ProxySettings, given).spool
     async with supervised(Service("collector", 7078, flags_from(CollectorSettings, given))) as collector:
-        own = ["--collector", collector.url, "--drain-timeout", "0"]  # at its end, nothing in flight is of use
+        own = ["--collector", collector.url, "--log-format", form]
+        own += ["--drain-timeout", "0"]  # at its end, nothing in flight is of use
         async with supervised(Service("proxy", 7077, [*flags_from(ProxySettings, given), *own])) as proxy:
             yield proxy.url, collector.url
         forget(spool, *split_address(proxy.address))
