@@ -78,6 +78,12 @@ def test_the_root_cause_stands_above_the_calls() -> None:
     assert lines[5] == "  root cause: model call to m: http_status 500 (out)"
 
 
+def test_a_ruling_of_the_proxys_own_is_said() -> None:
+    """What Gym was answered, the collector had not said."""
+    text = " ".join(story(RUN, provisional=True)[3:5])
+    assert text == "attempt 0: succeeded, took 12.4 s, answered by the proxy alone, while the collector was away"
+
+
 def test_calls_that_are_not_there_are_said() -> None:
     """Those that were not kept, and a dispatch of which none was."""
     assert story(RUN, spans_lost=312)[-1] == "  312 calls not kept"

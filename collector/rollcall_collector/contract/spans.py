@@ -35,8 +35,8 @@ def marked(calls: Sequence[Call], tags: Iterable[Mapping[str, Any]], cause: Mapp
     """The calls with what the dispatch's tags know of them.
 
     `recovered` says that the call was repeated with success, `pardoned` by which rule it is no failure, and `rules`
-    which of the user's rules held in its answer. `root_cause` says that it is what the dispatch has failed of: of the first
-    call that the verdict's words describe, the last exchange.
+    which of the user's rules held in its answer. `root_cause` says that it is what the dispatch has failed of: of the
+    first call that the verdict's words describe, the last exchange.
     """
     about = {tag["call"]: tag for tag in tags}
     found = []

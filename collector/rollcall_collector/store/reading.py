@@ -22,6 +22,7 @@ from .doubts import doubts_about, servers_watched, stalled, unattributed, warnin
 from .grouping import By, groups
 from .hearing import Moment, has_ended
 from .judging import policy_of_run
+from .measuring import Measures, measures
 from .placing import healed, moves
 from .schema import FAILED, dispatches, rollouts, runs, sessions, tags
 from .spanning import Found, spans_of
@@ -61,6 +62,11 @@ class Reader:
         """Raise what the database raises when it cannot be read."""
         with self._engine.connect() as connection:
             connection.execute(select(func.count()).select_from(sessions).limit(1))
+
+    def measures(self, now: float) -> Measures:
+        """Numbers for a scrape."""
+        with self._engine.connect() as connection:
+            return measures(connection, self.at(now))
 
     def run_of(self, session: str) -> str:
         """The run of a session. Raises UnknownRunError."""
@@ -306,7 +312,8 @@ def _dispatch(connection: Connection, row: Any, policy: Policy) -> dict[str, Any
     here = (tags.c.claimed == row.dispatch, tags.c.dispatch == row.dispatch)
     kept = connection.execute(select(tags).where(*here).order_by(tags.c.ended_at, tags.c.exchange)).all()
     names = ("dispatch", "session", "state", "attempt", "started_at", "ended_at", "root_cause")
-    told = {name: getattr(row, name) for name in names} | {"class": row.failure_class}
+    told = {name: getattr(row, name) for name in names}
+    told |= {"class": row.failure_class, "provisional": bool(row.provisional)}
     ending = None if row.ended is None else row.ended.get("ending")
     return told | {"tags": [_tag(each, policy, ending) for each in kept]}
 
