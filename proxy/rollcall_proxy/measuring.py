@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 
+from aiohttp import web
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
-from rollcall_collector.scraping import bounded, gauge, gauges
+from rollcall_collector.scraping import bounded, gauge, gauges, registry, scraped
 
 from .sender import Sender
 from .upstream import Upstream
@@ -91,10 +92,19 @@ class Exchanges:
 
 
 class ProxyMeasures:
-    """What a scrape of the proxy reads."""
+    """What a scrape of the proxy reads, at `/metrics` of its main port."""
 
     def __init__(self, exchanges: Exchanges, sender: Sender, servers: Callable[[], Iterable[Upstream]]) -> None:
         self._exchanges, self._sender, self._servers = exchanges, sender, servers
+
+    def serve(self, app: web.Application) -> None:
+        """Add the route."""
+        source = registry(self)
+
+        async def metrics(request: web.Request) -> web.Response:
+            return scraped(request, source)
+
+        app.router.add_get("/metrics", metrics)
 
     def collect(self) -> Iterator[Metric]:
         """All of it."""
