@@ -1,6 +1,7 @@
 """One exchange on its way through the proxy, and the tag it leaves when it does not end well."""
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import xxhash
 from rollcall_collector.contract.calls import CallKey
@@ -11,7 +12,7 @@ from rollcall_collector.contract.exchange import Role, Tag, What
 from . import wire
 from .clock import now
 from .encoding import beginning
-from .owners import COOKIE, Head, Owner, token_of, without_url_owner
+from .owners import ASKED, COOKIE, Head, Owner, token_of, without_url_owner
 from .roles import without_prefix
 from .upstream import Upstream, UpstreamError
 
@@ -56,7 +57,7 @@ class Exchange:
     @property
     def route(self) -> str:
         """The path as the server's own routes name it: without an owner and without Gym's prefixes."""
-        return without_prefix(without_url_owner(self.path))
+        return route_of(self.path)
 
     @property
     def sent_target(self) -> bytes:
@@ -162,6 +163,12 @@ class Bad:
     by_rule: bool = False
 
 
+@lru_cache(maxsize=4096)
+def route_of(path: str) -> str:
+    """The path as the server's own routes name it."""
+    return without_prefix(without_url_owner(path))
+
+
 def bad_from(error: UpstreamError, status: int | None = None) -> Bad:
     """What a server's failure is in the contract's words."""
     return Bad(error.what, error.message, status)
@@ -182,7 +189,9 @@ def origin_form(target: str) -> str:
 
 def head_from(request: wire.RequestHead) -> Head:
     """What the ways to name an owner look at."""
-    fields = {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in request.fields}
+    fields = {
+        ASKED[lower]: value.decode("latin-1") for name, value in request.fields if (lower := name.lower()) in ASKED
+    }
     return Head(origin_form(in_text(request.target)).partition("?")[0], fields)
 
 

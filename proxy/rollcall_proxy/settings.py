@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from rollcall_collector.logs import Form
 from rollcall_collector.settings import Address, state_folder
 
 from .sender import WAITING_BYTES
@@ -76,6 +77,7 @@ class ProxySettings(Limits):
     allow_hosts: Annotated[list[str], NoDecode] = Field(
         default_factory=list, description="HOST:PORT that may be reached through the main port as an HTTP proxy"
     )
+    log_format: Form = Field("human", description="the form of the log: human, or json, one object a line")
     mode: Literal["enforce", "observe"] = Field("enforce", description="observe: tag and judge, change nothing")
     connections: int | None = Field(
         None,
