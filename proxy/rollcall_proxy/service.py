@@ -296,7 +296,8 @@ def limits_text(settings: ProxySettings) -> str:
     """The limits in force, by the names of their settings."""
     if settings.mode == "observe":
         return "none, as without Rollcall"
-    return ", ".join(f"{name} {getattr(settings, name):g} s" for name in Limits.model_fields)
+    times = [f"{name} {getattr(settings, name):g} s" for name in Limits.model_fields]
+    return ", ".join([*times, f"connections {engine_settings(settings).callers}"])
 
 
 def engine_settings(settings: ProxySettings) -> wire.Settings:
