@@ -242,6 +242,27 @@ async def lost(world: World) -> Any:
     return dispatches and dispatches[-1]["spans_lost"]
 
 
+async def test_calls_that_the_collector_refuses_are_counted(stage: Stage, world: World) -> None:
+    """It is told how many they were; a count that is refused too is not told again."""
+    heard: list[tuple[int, int]] = []
+
+    async def take(request: web.Request) -> web.Response:
+        batch = await request.json()
+        if not batch["sender"].startswith("q-"):
+            return Said({"rulings": []}).response()
+        heard.extend((len(event["spans"]), event["lost"]) for event in batch["events"])
+        return Said({"title": "a field is wrong"}, 400).response()
+
+    stand_in = FakeServer("model", {"/v1/events": take, "/v1/sessions/s-1": Said({"run": "r-1"})})
+    await world.proxy_stops()
+    world.collector = (await world.serves(stand_in)).url
+    await world.proxy_starts()
+    await world.plays(three_calls)
+    await world.run()
+    await world.proxy_stops()
+    assert heard == [(4, 0), (0, 4)]
+
+
 async def test_tags_do_not_wait_for_calls(stage: Stage, world: World) -> None:
     """A collector that does not get done with spans: the rollout has its verdict all the same."""
     held, free = asyncio.Event(), asyncio.Event()
