@@ -29,6 +29,7 @@ from .http_proxy import HttpProxy
 from .intake import Intake
 from .ledger import Ledger
 from .listeners import Listeners, OwnAddressError
+from .measuring import ProxyMeasures
 from .metrics import Metrics
 from .outermost import OutermostRun
 from .policy_in_force import PolicyInForce
@@ -303,7 +304,8 @@ def limits_text(settings: ProxySettings) -> str:
     """The limits in force, by the names of their settings."""
     if settings.mode == "observe":
         return "none, as without Rollcall"
-    return ", ".join(f"{name} {getattr(settings, name):g} s" for name in Limits.model_fields)
+    times = [f"{name} {getattr(settings, name):g} s" for name in Limits.model_fields]
+    return ", ".join([*times, f"connections {engine_settings(settings).callers}"])
 
 
 def engine_settings(settings: ProxySettings) -> wire.Settings:
@@ -382,7 +384,9 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
         intake.listener_of = listeners.listener_of
         http_proxy = HttpProxy(client, listeners, settings.head_server, settings.allow_hosts)
         main = MainPort(settings, control, listeners, sessions, sender, gate, untold, executions, succession, reports)
-        runner = web.AppRunner(main.app(http_proxy), access_log=None, shutdown_timeout=1)
+        app = main.app(http_proxy)
+        ProxyMeasures(spans.measured, sender, listeners.all).serve(app)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
         stack.push_async_callback(runner.cleanup)
         await runner.setup()
         log.info("mode %s; limits: %s", settings.mode, limits_text(settings))
