@@ -11,8 +11,9 @@ import orjson
 from rollcall_collector.contract.exchange import DispatchBegun, DispatchEnded, Event, Tag
 from rollcall_collector.contract.policy import Policy
 from rollcall_collector.store import open_database
+from rollcall_collector.store.applying import apply_events
 from rollcall_collector.store.schema import metadata
-from rollcall_collector.store.writing import Session, apply_events, put_expected, put_session
+from rollcall_collector.store.writing import Session, put_expected, put_session
 from sqlalchemy.schema import CreateTable
 
 from .load.agents import AGENT
