@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import resource
 import sys
 from collections.abc import Callable, Coroutine
@@ -14,11 +15,24 @@ from rollcall_collector.logs import Form, log_to_stderr
 from rollcall_collector.serving import stop_on_signals
 from rollcall_collector.store import DatabaseError
 
+SUPERVISED = "ROLLCALL_SUPERVISED"
+"""Set where a service was started by `rollcall run`, and ends with it: when its standard input does."""
+
 
 def run_async(main: Coroutine[Any, Any, int]) -> int:
     """Run a coroutine on uvloop."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main)
+
+
+def _stop_with_stdin(stop: asyncio.Event) -> None:
+    loop, stdin = asyncio.get_running_loop(), sys.stdin.fileno()
+
+    def ended() -> None:
+        loop.remove_reader(stdin)
+        stop.set()
+
+    loop.add_reader(stdin, ended)
 
 
 def raise_file_limit() -> None:
@@ -46,6 +60,8 @@ def serve(name: str, service: Callable[[asyncio.Event], AbstractAsyncContextMana
 
     async def main() -> int:
         stop, hurry = stop_on_signals()
+        if SUPERVISED in os.environ:
+            _stop_with_stdin(stop)
         async with service(hurry) as url:
             print(f"rollcall {name} listening on {url}", flush=True)
             await stop.wait()
