@@ -15,6 +15,7 @@ from rollcall_collector.contract.gate import Counts, coverage_metrics, withheld_
 from .aggregating import is_left_out
 from .sender import NotStoredError, Sender
 from .watch import Watch
+from .workers.crew import Crew
 
 _DELIVERY_S = 5.0
 """Seconds for which the gate waits until the spool has been delivered."""
@@ -43,11 +44,13 @@ class Released:
 class Gate:
     """Asks the collector whether metrics may be computed."""
 
-    def __init__(self, client: aiohttp.ClientSession, collector: str, sender: Sender, watch: Watch) -> None:
+    def __init__(self, client: aiohttp.ClientSession, collector: str, sender: Sender, watch: Watch, crew: Crew) -> None:
         self._client, self._collector, self._sender, self._watch = client, collector, sender, watch
+        self._crew = crew
 
     async def undelivered(self) -> str | None:
         """Why the collector may not know everything yet; waits a while for the spool to be delivered."""
+        await self._crew.settled()
         try:
             await self._sender.store(*self._watch.told())
         except NotStoredError as error:

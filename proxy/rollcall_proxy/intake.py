@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import count
 from sys import maxsize
 from uuid import uuid4
 
@@ -18,7 +17,7 @@ from .answers import own_answer
 from .carriers import Carriers
 from .clock import now
 from .encoding import decoded
-from .exchange import Exchange, Sent, head_from, in_text, origin_form
+from .exchange import Exchange, Sent, exchange_ids, head_from, taken_in
 from .forwarding import Forwarder
 from .ledger import Ledger
 from .metrics import Metrics
@@ -26,7 +25,7 @@ from .outermost import OutermostRun
 from .owners import NAMING_A_NESTED_RUN, WAYS, Head, Owner, find_owner, session_of, without_url_owner
 from .policy_url import ListenerOf, with_owned_policy_url
 from .resend import Execution, Executions, Key
-from .roles import role_of
+from .roles import MODEL_ROLES, role_of
 from .sender import Sender
 from .sessions import SessionOfRun, Sessions, UnknownSessionError
 from .upstream import Upstream
@@ -35,7 +34,6 @@ from .watch import Watch
 log = logging.getLogger(__name__)
 
 _NAMED_IN_BODY = frozenset({"run", "seed_session", "verify"})
-_MODEL_ROLES = frozenset({"model", "judge"})
 
 
 @dataclass(kw_only=True, slots=True)
@@ -54,7 +52,7 @@ class Intake:
     observe: bool
     inspect_limit: int
     listener_of: ListenerOf = lambda _: None
-    _ids: Iterator[str] = field(default_factory=lambda: _exchange_ids(uuid4().hex[:12]))
+    _ids: Iterator[str] = field(default_factory=exchange_ids)
     _slow: set["asyncio.Task[None]"] = field(default_factory=set)
 
     def take_in(self, request: wire.Exchange, upstream: Upstream) -> None:
@@ -114,20 +112,9 @@ class Intake:
         self.forwarder.forward(request, exchange, digested)
 
     def _exchange(self, request: wire.RequestHead, upstream: Upstream, head: Head, owner: Owner | None) -> Exchange:
-        exchange = Exchange(
-            id=next(self._ids),
-            upstream=upstream,
-            role=role_of(upstream.kind, without_url_owner(head.path), owner.role if owner else None),
-            method=request.method.decode(),
-            target=origin_form(in_text(request.target)),
-            owner=owner,
-            head=head,
-            request=request,
-        )
+        exchange = taken_in(next(self._ids), upstream, request, head, owner)
         if exchange.role == "verify":
             exchange.sent = Sent(self.inspect_limit)
-        if owner is not None:
-            exchange.dispatch, exchange.depth = owner.dispatch, owner.depth + 1
         return exchange
 
     def _is_outermost(self, head: Head, upstream: Upstream, owner: Owner | None) -> bool:
@@ -141,7 +128,7 @@ class Intake:
 
     def _watched(self, exchange: Exchange) -> None:
         upstream, owner = exchange.upstream, exchange.owner
-        if exchange.role in _MODEL_ROLES:
+        if exchange.role in MODEL_ROLES:
             self.ledger.saw_model_call(exchange.dispatch)
         run = self.ledger.run_of(exchange.dispatch)
         if owner is None or run is not None:
@@ -184,10 +171,6 @@ class Intake:
             self.run.execute(exchange, sent, begun),
             lambda: self.sender.put(DispatchAbandoned(begun.dispatch, now())),
         )
-
-
-def _exchange_ids(proxy: str) -> Iterator[str]:
-    return (f"{proxy}.{number}" for number in count(1))
 
 
 def _begins_a_dispatch(exchange: Exchange) -> bool:

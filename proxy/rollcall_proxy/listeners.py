@@ -20,6 +20,7 @@ from .gym_config import GymServer
 from .sessions import SessionOfRun
 from .settings import ProxySettings
 from .upstream import Upstream, Window
+from .workers.crew import Crew
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +39,8 @@ class OwnAddressError(ValueError):
 class Listeners:
     """Opens listeners and knows which server is behind which."""
 
-    def __init__(self, settings: ProxySettings, host: str, engine: wire.Engine, take_in: TakeIn) -> None:
-        self._settings, self._host, self._engine, self._take_in = settings, host, engine, take_in
+    def __init__(self, settings: ProxySettings, host: str, crew: Crew, take_in: TakeIn) -> None:
+        self._settings, self._host, self._crew, self._take_in = settings, host, crew, take_in
         self._upstreams: dict[tuple[str, str], Upstream] = {}
         self._sets: OrderedDict[str, list[Upstream]] = OrderedDict()
         self._windows: dict[str, Window] = {}
@@ -115,7 +116,7 @@ class Listeners:
         departure = self._departures.setdefault(server.url, Departure(server.url, self._settings.shutdown_probe))
         upstream = Upstream(server.name, server.kind, server.url, limits, window, departure, session)
         bound = self._bind()
-        await self._engine.listen(bound, self._handler(upstream))
+        await self._crew.listen(bound, upstream, self._handler(upstream))
         upstream.address = (self._settings.advertised_host or self._host, bound.getsockname()[1])
         upstream.listener = url_of(bound, upstream.address[0])
         log.info("%s (%s) at %s is reached at %s", server.name, server.kind, server.url, upstream.listener)

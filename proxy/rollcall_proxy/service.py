@@ -32,8 +32,11 @@ from .relay import passing_client
 from .resend import Executions
 from .sender import Sender
 from .sessions import SessionOfRun, Sessions
-from .settings import Limits, ProxySettings
+from .settings import Limits, ProxySettings, engine_settings
 from .watch import Watch
+from .workers.crew import Alone, Crew
+from .workers.hearing import Hearing
+from .workers.pool import Pool
 
 log = logging.getLogger(__name__)
 
@@ -55,10 +58,11 @@ class MainPort:
         gate: Gate,
         watch: Watch,
         executions: Executions,
+        crew: Crew,
     ) -> None:
         self._settings, self._client, self._listeners = settings, client, listeners
         self._sessions, self._sender, self._gate, self._watch = sessions, sender, gate, watch
-        self._executions = executions
+        self._executions, self._crew = executions, crew
         self._related: dict[str, tuple[str, ...]] = {}
 
     def app(self, http_proxy: HttpProxy) -> web.Application:
@@ -90,8 +94,9 @@ class MainPort:
         return json_response({"status": "ready"})
 
     async def upstreams(self, _: web.Request) -> web.Response:
-        """Gym's servers and their listeners."""
-        return json_response({"upstreams": [upstream.as_dict() for upstream in self._listeners.all()]})
+        """Gym's servers and their listeners, and the processes that serve these."""
+        upstreams = [upstream.as_dict() for upstream in self._listeners.all()]
+        return json_response({"upstreams": upstreams, "processes": self._crew.as_list()})
 
     async def config(self, request: web.Request) -> web.Response:
         """Register the servers of a config; the same config with the listeners' addresses."""
@@ -133,6 +138,7 @@ class MainPort:
         if isinstance(body, dict) and body.get("state") == "ended":
             session = request.match_info["session"]
             self._executions.session_ended(session)
+            await self._crew.settled()
             self._sender.put(*self._watch.told())
             self._sessions.ended(session)
         return await self.relay(request)
@@ -226,12 +232,6 @@ def limits_text(settings: ProxySettings) -> str:
     return ", ".join(f"{name} {getattr(settings, name):g} s" for name in Limits.model_fields)
 
 
-def engine_settings(settings: ProxySettings) -> wire.Settings:
-    """The engine's, with which the shortest limit is looked at four times while it lasts."""
-    waited = (settings.first_byte_timeout, settings.idle_timeout, settings.total_timeout, settings.run_timeout)
-    return wire.Settings(tick=min(wire.Settings().tick, min(waited) / 4))
-
-
 def static_servers(settings: ProxySettings) -> list[GymServer]:
     """The servers of `--upstream NAME=URL`; their kinds are not known."""
     named: list[Any] = [part.partition("=") for part in settings.upstream]
@@ -252,11 +252,20 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
         ledger, carriers = Ledger(lambda: f"c-{uuid4().hex[:16]}", lambda: in_force.policy), Carriers()
         sessions = Sessions(control, settings.collector, settings.spool)
         watch = Watch(sessions.runs_on)
-        gate = Gate(control, settings.collector, sender, watch)
         records = Records(ledger, sender, in_force)
+        hearing = Hearing(records=records, ledger=ledger, carriers=carriers, watch=watch)
+        crew: Crew = Pool(settings, engine, hearing, in_force) if settings.workers > 1 else Alone(engine)
+        stack.callback(crew.abandon)
+        gate = Gate(control, settings.collector, sender, watch, crew)
         forwarder = Forwarder(engine, records, observe, settings.inspect_limit)
         run = OutermostRun(
-            forwarder=forwarder, records=records, ledger=ledger, carriers=carriers, sender=sender, settings=settings
+            forwarder=forwarder,
+            records=records,
+            ledger=ledger,
+            carriers=carriers,
+            sender=sender,
+            crew=crew,
+            settings=settings,
         )
         executions = Executions(settings.resend_grace)
         intake = Intake(
@@ -272,10 +281,10 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
             observe=observe,
             inspect_limit=settings.inspect_limit,
         )
-        listeners = Listeners(settings, host, engine, intake.take_in)
+        listeners = Listeners(settings, host, crew, intake.take_in)
         intake.listener_of = listeners.listener_of
         http_proxy = HttpProxy(client, listeners, settings.head_server, settings.allow_hosts)
-        main = MainPort(settings, control, listeners, sessions, sender, gate, watch, executions)
+        main = MainPort(settings, control, listeners, sessions, sender, gate, watch, executions, crew)
         runner = web.AppRunner(main.app(http_proxy), access_log=None, shutdown_timeout=1)
         stack.push_async_callback(runner.cleanup)
         await runner.setup()
@@ -283,11 +292,12 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
         await in_force.fetch()
         sending, telling = background(sender.run(), "sender"), background(_tell(sender, watch), "watch")
         async with sending, telling, background(in_force.run(), "policy"):
+            await crew.start()
             await listeners.register(static_servers(settings))
             await web.SockSite(runner, bound).start()
             yield url_of(bound)
             await intake.close()
-            await engine.close()
+            await crew.close()
             forwarder.close()
             sender.put(*watch.told())
             await sender.flush()

@@ -7,6 +7,8 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from rollcall_collector.settings import Address, state_folder
 
+from . import wire
+
 HOUR = 3600.0
 
 
@@ -70,6 +72,9 @@ class ProxySettings(Limits):
     allow_hosts: Annotated[list[str], NoDecode] = Field(
         default_factory=list, description="HOST:PORT that may be reached through the main port as an HTTP proxy"
     )
+    workers: int = Field(
+        1, ge=1, le=64, description="processes that carry calls: one, or the first with so many less one beside it"
+    )
     mode: Literal["enforce", "observe"] = Field("enforce", description="observe: tag and judge, change nothing")
     spool: Path = Field(
         default_factory=lambda: state_folder() / "spool", description="folder for events while the collector is away"
@@ -96,3 +101,9 @@ class ProxySettings(Limits):
         if len(set(names)) < len(names):
             raise ValueError(f"upstream: a name stands twice in {names}; give each server one name")
         return self
+
+
+def engine_settings(settings: ProxySettings) -> wire.Settings:
+    """The engine's, with which the shortest limit is looked at four times while it lasts."""
+    waited = (settings.first_byte_timeout, settings.idle_timeout, settings.total_timeout, settings.run_timeout)
+    return wire.Settings(tick=min(wire.Settings().tick, min(waited) / 4))

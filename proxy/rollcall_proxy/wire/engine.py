@@ -54,6 +54,32 @@ class Engine:
         self._servers.append(server)
         return server
 
+    def adopt(
+        self,
+        accepted: socket.socket,
+        handler: Handler,
+        received: bytes = b"",
+        gone: Callable[[], None] | None = None,
+    ) -> None:
+        """Serve a caller's connection that has been accepted elsewhere, where `received` has been read of it.
+
+        `gone` is called when the connection is gone from here.
+        """
+        work = self._adopt(accepted, lambda: CallerConnection(self, handler, received, gone), gone)
+        task = self.loop.create_task(work, name="adopt a connection")
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+
+    async def _adopt(
+        self, accepted: socket.socket, connection: Callable[[], CallerConnection], gone: Callable[[], None] | None
+    ) -> None:
+        try:
+            await self.loop.connect_accepted_socket(connection, accepted)
+        except OSError:  # its caller has left
+            accepted.close()
+            if gone is not None:
+                gone()
+
     def passage(
         self,
         exchange: Exchange,

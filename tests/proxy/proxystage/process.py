@@ -30,10 +30,10 @@ class ProxyProcess:
 
 
 @asynccontextmanager
-async def proxy_process(world: World) -> AsyncIterator[ProxyProcess]:
-    """Start a proxy for the world; the world speaks to it from now on."""
+async def proxy_process(world: World, **more: str) -> AsyncIterator[ProxyProcess]:
+    """Start a proxy for the world, with more options; the world speaks to it from now on."""
     options = {"listen": "127.0.0.1:0", "collector": world.collector, "spool": world.spool, "connect-window": "0.001"}
-    flags = [part for name, value in options.items() for part in (f"--{name}", str(value))]
+    flags = [part for name, value in (options | more).items() for part in (f"--{name}", str(value))]
     command = [sys.executable, "-m", "rollcall_runner", "proxy", *flags]
     process = await asyncio.create_subprocess_exec(
         *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
