@@ -1,4 +1,4 @@
-"""Brings the peers and the load generator into `.bench/`: `python -m bench.install`.
+"""Brings the peers and the load generator into `.bench/`: `python -m bench.install`, or some of them by their names.
 
 Debian's packages are unpacked there, so that nothing of the system changes and no service starts; what stands on PATH
 already is used as it is. Python's peers get environments of their own. What cannot be had is said and left out.
@@ -86,10 +86,10 @@ def _run(command: list[str], folder: Path) -> None:
         raise InstallError(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()[-500:]}")
 
 
-def main() -> int:
-    """Bring all; 1 where something is missing."""
+def main(names: list[str]) -> int:
+    """Bring these, or all; 1 where something is missing."""
     missing = 0
-    for name in (*DEBIAN, *PYTHON):
+    for name in names or (*DEBIAN, *PYTHON):
         try:
             print(f"{name}: {program(name)}")
         except InstallError as error:
@@ -99,4 +99,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

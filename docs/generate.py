@@ -1,6 +1,7 @@
 """Writes what in the documentation comes from the code: `python docs/generate.py`.
 
-docs/configuration.md is made from the settings models. In docs/contract.md each block opened with
+docs/configuration.md is made from the settings models, the table of docs/api.md from the collector's routes. In
+docs/contract.md each block opened with
 ```json generated=NAME is made by the contract's own functions (docs/contract_examples.py).
 """
 
@@ -19,6 +20,7 @@ from unittest.mock import patch
 import contract_examples
 from pydantic_settings import BaseSettings
 from rollcall_attach import control, session
+from rollcall_collector.routes import ROUTES, Route
 from rollcall_collector.settings import CollectorSettings
 from rollcall_proxy.settings import ProxySettings
 from rollcall_runner.cli import main as rollcall
@@ -108,6 +110,22 @@ def with_examples(text: str) -> str:
     return re.sub(r"```json generated=(?P<name>\w+)\n.*?```\n", filled, text, flags=re.DOTALL)
 
 
+ROUTES_HEAD = """| route | what | query | passed on |
+| --- | --- | --- | --- |
+"""
+
+
+def with_routes(text: str) -> str:
+    """The text with the table of routes between its marks filled anew."""
+    table = ROUTES_HEAD + "".join(map(route_row, ROUTES))
+    return re.sub(r"(?<=<!-- routes -->\n).*?(?=<!-- end -->)", lambda _: table, text, flags=re.DOTALL)
+
+
+def route_row(route: Route) -> str:
+    query = ", ".join(f"`{each.name}`" for each in route.query)
+    return f"| `{route.method} {route.path}` | {route.says} | {query} | {'yes' if route.relayed else ''} |\n"
+
+
 def shown(value: Any, level: int = 0) -> str:
     """JSON with a line for each key of the first two levels, and for each tag: rows are long."""
     opened = isinstance(value, dict) and (level < 2 or "root_cause" in value)
@@ -125,8 +143,12 @@ def shown(value: Any, level: int = 0) -> str:
 
 def documents() -> dict[Path, str]:
     """Each document that holds something generated, as it should be."""
-    contract = DOCS / "contract.md"
-    return {DOCS / "configuration.md": configuration(), contract: with_examples(contract.read_text())}
+    contract, api = DOCS / "contract.md", DOCS / "api.md"
+    return {
+        DOCS / "configuration.md": configuration(),
+        contract: with_examples(contract.read_text()),
+        api: with_routes(api.read_text()),
+    }
 
 
 if __name__ == "__main__":

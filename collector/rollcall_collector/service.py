@@ -1,7 +1,7 @@
 """The collector's HTTP service: events in, verdicts and the state of runs out."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -25,13 +25,19 @@ from .bodies import (
     validated,
 )
 from .contract.policy import Policy, policy_from
+from .failures_text import failures_text, rollouts_text, timeline_text
+from .following import Following
 from .mounted import Folder, Mounted
-from .serving import Problem, bind, json_response, problems, read_json, url_of
+from .openapi import document
+from .rollout_text import rollout_text
+from .routes import LIMITS, ROUTES, STATES, WAIT_S
+from .serving import Problem, bind, json_response, problems, read_json, url_of, wants_text
 from .settings import CollectorSettings, split_address
-from .status_text import status_text
+from .status_text import NO_RUN, gate_text, runs_text, status_text
 from .store import Reader, StoreBusyError, Writer, open_database
 from .store.applying import apply_events
 from .store.database import said
+from .store.grouping import WAYS
 from .store.hearing import steady_clock
 from .store.judging import Changed, reapply
 from .store.placing import forget, moves, note_healed, note_moved
@@ -50,6 +56,9 @@ from .tasks import background
 
 Result = TypeVar("Result")
 
+STREAMED = 20
+"""Runs in the stream of all: as many as a page shows."""
+
 BODY_LIMIT = 512 * 1024 * 1024
 """Bytes of a request's body that are read: the rollouts of a run come in one."""
 
@@ -67,43 +76,30 @@ class Collector:
         mounted: Mounted | None = None,
     ) -> None:
         self._writer, self._reader, self._policy, self._now = writer, reader, policy, clock
-        self._mounted = mounted
+        self._mounted, self._following = mounted, Following()
 
     def app(self) -> web.Application:
         """The aiohttp application."""
         app = web.Application(middlewares=[problems], client_max_size=BODY_LIMIT)
-        app.router.add_get("/", self.overview)
-        app.router.add_get("/healthz", self.healthz)
-        app.router.add_get("/readyz", self.readyz)
-        app.router.add_post("/v1/events", self.events)
-        app.router.add_put("/v1/sessions/{session}", self.put_session)
-        app.router.add_get("/v1/sessions/{session}", self.session)
-        app.router.add_post("/v1/sessions/{session}/heartbeat", self.heartbeat)
-        app.router.add_get("/v1/runs", self.runs)
-        app.router.add_get("/v1/runs/{run}", self.status)
-        app.router.add_put("/v1/runs/{run}/expected", self.put_expected)
-        app.router.add_get("/v1/runs/{run}/gate", self.gate)
-        app.router.add_post("/v1/runs/{run}/gate", self.ask_gate)
-        app.router.add_post("/v1/runs/{run}/accept", self.accept)
-        app.router.add_post("/v1/runs/{run}/reapply", self.reapply)
-        app.router.add_get("/v1/runs/{run}/moves", self.moves)
-        app.router.add_post("/v1/runs/{run}/moved", self.moved)
-        app.router.add_post("/v1/runs/{run}/healed", self.healed)
-        app.router.add_post("/v1/runs/{run}/forgotten", self.forgotten)
-        app.router.add_get("/v1/policy", self.policy)
-        app.router.add_get("/v1/runs/{run}/rollouts", self.rollouts)
-        app.router.add_get("/v1/runs/{run}/rollouts/{rollout}", self.rollout)
-        app.router.add_get("/v1/runs/{run}/failures.jsonl", self.failures)
+        app.on_shutdown.append(self._end_streams)
+        for route in ROUTES:
+            app.router.add_route(route.method, route.path, getattr(self, route.handler))
         return app
+
+    async def _end_streams(self, _: web.Application) -> None:
+        await self._following.close()
+
+    async def document(self, _: web.Request) -> web.Response:
+        """What the API is, for programs."""
+        return json_response(document())
 
     async def overview(self, request: web.Request) -> web.Response:
         """The latest run: JSON when asked for, else text for people."""
-        wants_json = "application/json" in request.headers.get("Accept", "")
+        wants_json = not wants_text(request, unless="application/json")
         try:
             status = self._with_trouble(await self._read(self._reader.status, "latest", self._now()))
         except Problem:
-            empty = "No run has been seen yet. Start one with: rollcall run -- gym eval run …\n"
-            return json_response({"runs": []}) if wants_json else web.Response(text=empty)
+            return json_response({"runs": []}) if wants_json else web.Response(text=NO_RUN)
         return json_response(status) if wants_json else web.Response(text=status_text(status))
 
     async def healthz(self, _: web.Request) -> web.Response:
@@ -174,20 +170,52 @@ class Collector:
     async def runs(self, request: web.Request) -> web.Response:
         """The newest runs first."""
         found = await self._read(self._reader.runs, self._now(), request.query.get("launch"))
-        return json_response({"runs": found})
+        return web.Response(text=runs_text(found)) if wants_text(request) else json_response({"runs": found})
 
     async def status(self, request: web.Request) -> web.Response:
         """The status of a run, as text where that is asked for."""
-        status = self._with_trouble(await self._read(self._reader.status, request.match_info["run"], self._now()))
-        if "text/plain" in request.headers.get("Accept", ""):
+        read, wait = self._reading(request.match_info["run"]), request.query.get("wait")
+        if wait not in (None, "complete"):
+            raise Problem(400, "unknown wait", f"{wait!r}; send wait=complete")
+        seconds = _number(request.query, "timeout", *WAIT_S)
+        if wait is None:
+            status = await read()
+        else:
+            run = await self._known(request)  # `latest` stays the one that it is now
+            status = await self._following.wait(run, self._reading(run), _is_over, seconds)
+        if wants_text(request):
             return web.Response(text=status_text(status))
         return json_response(status)
+
+    def _reading(self, run: str) -> Callable[[], Awaitable[dict[str, Any]]]:
+        async def read() -> dict[str, Any]:
+            return self._with_trouble(await self._read(self._reader.status, run, self._now()))
+
+        return read
+
+    async def run_events(self, request: web.Request) -> web.StreamResponse:
+        """The state of a run whenever it changes."""
+        run = await self._known(request)
+        return await self._following.stream(request, run, self._reading(run))
+
+    async def all_events(self, request: web.Request) -> web.StreamResponse:
+        """The newest runs whenever they change."""
+
+        async def read() -> dict[str, Any]:
+            return {"runs": await self._read(self._reader.runs, self._now(), None, STREAMED)}
+
+        return await self._following.stream(request, "", read)
+
+    async def timeline(self, request: web.Request) -> web.Response:
+        """When attempts failed."""
+        found = await self._read(self._reader.timeline, request.match_info["run"])
+        return web.Response(text=timeline_text(found)) if wants_text(request) else json_response(found)
 
     async def gate(self, request: web.Request) -> web.Response:
         """Which benchmarks' metrics are released."""
         run, server = request.match_info["run"], request.query.get("server")
         found = await self._read(self._reader.gate, run, self._now(), server, self._writer.trouble)
-        return json_response(found)
+        return web.Response(text=gate_text(found)) if wants_text(request) else json_response(found)
 
     async def ask_gate(self, request: web.Request) -> web.Response:
         """The same, asked by a dispatcher that dispatches nothing more: what was seen is all there is."""
@@ -252,18 +280,33 @@ class Collector:
     async def rollouts(self, request: web.Request) -> web.Response:
         """Rollouts of a run, by state and benchmark where named."""
         query = request.query
-        limit, after = _number(query, "limit", 1000, 10_000), _number(query, "after", 0, 10**9)
+        limit, after = (_number(query, name, *LIMITS[of]) for name, of in (("limit", "rollouts"), ("after", "after")))
         run, state, benchmark = request.match_info["run"], query.get("state"), query.get("benchmark")
-        if state not in (None, "succeeded", "failed", "omitted", "running", "missing"):
-            raise Problem(400, "unknown state", f"{state!r}; one of succeeded, failed, omitted, running, missing")
-        found = await self._read(self._reader.rollouts, run, state, benchmark, limit, after, self._now())
-        return json_response({"rollouts": found})
+        if state not in (None, *STATES):
+            raise Problem(400, "unknown state", f"{state!r}; one of {', '.join(STATES)}")
+        chosen = partial(self._reader.rollouts, cause=query.get("cause"), words=query.get("q"))
+        found = await self._read(chosen, run, state, benchmark, limit, after, self._now())
+        if wants_text(request):
+            return web.Response(text=rollouts_text(found))
+        following = after + limit if found and len(found) == limit else None
+        return json_response({"rollouts": found, "next": following})
 
     async def rollout(self, request: web.Request) -> web.Response:
-        """One rollout with its dispatches and their tags."""
+        """One rollout with its dispatches, their tags and `spans` of their calls, as text where that is asked for."""
         run, rollout = request.match_info["run"], request.match_info["rollout"]
-        benchmark = request.query.get("benchmark")
-        return json_response(await self._read(self._reader.rollout, run, rollout, self._now(), benchmark))
+        benchmark, spans = request.query.get("benchmark"), _number(request.query, "spans", *LIMITS["spans"])
+        found = await self._read(self._reader.rollout, run, rollout, self._now(), benchmark, spans)
+        if wants_text(request):
+            return web.Response(text=rollout_text(found))
+        return json_response(found)
+
+    async def groups(self, request: web.Request) -> web.Response:
+        """The failed rollouts of a run, grouped."""
+        by, limit = request.query.get("group", "cause"), _number(request.query, "limit", *LIMITS["failures"])
+        if by not in WAYS:
+            raise Problem(400, "unknown group", f"{by!r}; one of {', '.join(WAYS)}")
+        found = await self._read(self._reader.groups, request.match_info["run"], by, limit)
+        return web.Response(text=failures_text(found)) if wants_text(request) else json_response(found)
 
     async def failures(self, request: web.Request) -> web.StreamResponse:
         """The failure rows of a run, one JSON object a line."""
@@ -313,6 +356,10 @@ class _DryRunError(Exception):
     def __init__(self, result: Any) -> None:
         super().__init__("dry run")
         self.result = result
+
+
+def _is_over(status: Mapping[str, Any]) -> bool:
+    return bool(status["complete"]) or status["state"] == "ended"
 
 
 def _reapplied(connection: Connection, run: str, policy: Policy, dry_run: bool) -> dict[str, Any]:

@@ -38,6 +38,17 @@ def json_response(value: Any, status: int = 200) -> web.Response:
     return web.Response(body=orjson.dumps(value), status=status, content_type="application/json")
 
 
+def wants_text(request: web.Request, unless: str = "") -> bool:
+    """Whether a person asks: by `?format=`, which is little to type, else by `Accept`.
+
+    Where a type is named in `unless`, whoever does not ask for that one is a person.
+    """
+    if (form := request.query.get("format")) is not None:
+        return form == "text"
+    accepted = request.headers.get("Accept", "")
+    return unless not in accepted if unless else "text/plain" in accepted
+
+
 async def read_json(request: web.Request) -> Any:
     """The request's JSON body. Raises Problem 400."""
     try:
@@ -86,9 +97,13 @@ def url_of(bound: socket.socket, host: str | None = None) -> str:
     return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
 
 
-def stop_on_signal() -> asyncio.Event:
-    """An event that SIGINT or SIGTERM sets from now on."""
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+def stop_on_signals() -> tuple[asyncio.Event, asyncio.Event]:
+    """Two events, of which SIGINT or SIGTERM sets the first from now on, and another one the second."""
+    stop, hurry, loop = asyncio.Event(), asyncio.Event(), asyncio.get_running_loop()
+
+    def told() -> None:
+        (hurry if stop.is_set() else stop).set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    return stop
+        loop.add_signal_handler(number, told)
+    return stop, hurry

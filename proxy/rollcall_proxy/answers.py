@@ -50,9 +50,14 @@ class Said:
         return self.method == "HEAD" or self.head.noted.get(b"content-length") == [b"0"]
 
     @property
+    def tunnel(self) -> bool:
+        """Whether what follows is no HTTP (RFC 9110 7.8, 9.3.6)."""
+        return self.status == 101 or (self.method == "CONNECT" and 200 <= self.status < 300)
+
+    @property
     def endless(self) -> bool:
         """Whether only the end of the connection will end it."""
-        bodyless = self.method == "HEAD" or self.status in (101, 204, 304)
+        bodyless = self.method == "HEAD" or self.status in (204, 304) or self.tunnel
         return not (self.sized or bodyless or b"transfer-encoding" in self.head.noted)
 
     def passed_on(self, cookie: str | None = None) -> wire.AnswerHead:

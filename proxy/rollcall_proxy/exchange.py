@@ -41,6 +41,7 @@ class Exchange:
     started_at: float = field(default_factory=now)
     sent: "Sent | None" = None
     tagged: bool = False
+    status: int | None = None
     _beginning: bytes = b""
     _digesting: "hashlib.blake2b | None" = None
 
@@ -108,8 +109,8 @@ class Exchange:
             server=self.upstream.name,
             kind=self.upstream.kind,
             role=self.role,
-            method=_storable(self.method[:40]),
-            path=_storable(self.route[:1000]),
+            method=storable(self.method[:40]),
+            path=storable(self.route[:1000]),
             what=bad.what,
             started_at=self.started_at,
             ended_at=ended_at,
@@ -121,7 +122,7 @@ class Exchange:
             status=bad.status,
             message=bad.message[:_MESSAGE],
             excerpt=excerpt(body),
-            marker=_storable(bad.marker[:_MARKER]),
+            marker=storable(bad.marker[:_MARKER]),
             too_long=bad.status is not None and refused_for_length(bad.status, body.decode("utf-8", "replace")),
             stream=bad.stream,
             shutdown=bad.shutdown,
@@ -186,15 +187,19 @@ def bad_from(error: UpstreamError, status: int | None = None) -> Bad:
     return Bad(error.what, error.message, status)
 
 
-def _storable(text: str) -> str:
+def storable(text: str) -> str:
     """The text as Unicode that JSON can hold: bytes of a request line that are none are replaced."""
     return text.encode("utf-8", "replace").decode()
 
 
 def exchange_ids() -> Iterator[str]:
     """The ids of a process's exchanges, each of which is unique among all processes."""
-    process = uuid4().hex[:12]
-    return (f"{process}.{number}" for number in count(1))
+    return numbered(uuid4().hex[:12])
+
+
+def numbered(name: str) -> Iterator[str]:
+    """Ids that begin with a name."""
+    return (f"{name}.{number}" for number in count(1))
 
 
 def origin_form(target: str) -> str:

@@ -37,6 +37,7 @@ class Forwarder:
         """Pass an exchange on; `digested` where the request's body has been read already."""
         upstream = exchange.upstream
         upstream.in_flight += 1
+        self.records.spans.began(exchange)
         request.on_left = None
         request.pass_on(
             upstream.place,
@@ -66,6 +67,7 @@ class Forwarder:
     def heard(self, exchange: Exchange, head: wire.AnswerHead) -> Said:
         """An answer has begun."""
         said, upstream = Said(head, exchange.method), exchange.upstream
+        exchange.status = said.status
         upstream.accepted()
         upstream.departure.heard(said.leaving, exchange.started_at)
         return said

@@ -61,8 +61,12 @@ class Gate:
             await asyncio.sleep(0.1)
         if self._sender.spooled:
             return f"{self._sender.spooled} batches of events wait for the collector ({self._sender.away})"
-        lost = self._sender.rejected + self._sender.not_stored
-        return f"{lost} batches of events were not stored" if lost else None
+        if lost := self._sender.not_stored:
+            return f"{lost} batches of events were not stored"
+        if rejected := self._sender.rejected:
+            cure = f"look at them in {self._sender.rejects}, and move them away"
+            return f"{rejected} batches of events were not stored, since the collector refused them; {cure}"
+        return None
 
     async def ask(self, run: str, server: str) -> Withheld | Released:
         """Whether the metrics of what was sent to `server` are withheld or released."""

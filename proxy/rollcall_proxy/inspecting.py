@@ -44,8 +44,8 @@ class Reading(Protocol):
 def reading_of(exchange: Exchange, said: Said, policy: Policy, limit: int) -> Reading:
     """How an answer is read; `limit` are the bytes of its body that are held for that."""
     status, kind = said.status, said.media_type
-    if status == 101:
-        return Unread()  # what follows is no HTTP
+    if said.tunnel:
+        return Unread()
     asked = asked_of(exchange, status, policy)
     about = About(status, said.coding, kind == STREAM, asked)
     if not ended_well(status):

@@ -5,7 +5,6 @@ import logging
 from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass, field, replace
 from sys import maxsize
-from uuid import uuid4
 
 import orjson
 from rollcall_collector.contract.exchange import DispatchAbandoned, DispatchBegun, Role
@@ -17,7 +16,7 @@ from .answers import own_answer
 from .carriers import Carriers
 from .clock import now
 from .encoding import decoded
-from .exchange import Exchange, Sent, exchange_ids, head_from, taken_in
+from .exchange import Exchange, Sent, exchange_ids, head_from, numbered, taken_in
 from .forwarding import Forwarder
 from .ledger import Ledger
 from .metrics import Metrics
@@ -38,7 +37,7 @@ _NAMED_IN_BODY = frozenset({"run", "seed_session", "verify"})
 
 @dataclass(kw_only=True, slots=True)
 class Intake:
-    """Finds owner and role of each exchange and sends it on its way."""
+    """Finds owner and role of each exchange and sends it on its way; `proxy` is this process's id."""
 
     forwarder: Forwarder
     run: OutermostRun
@@ -51,9 +50,16 @@ class Intake:
     executions: Executions
     observe: bool
     inspect_limit: int
+    proxy: str
     listener_of: ListenerOf = lambda _: None
+    draining: bool = False
+    _held: dict[wire.Exchange, "asyncio.Future[None]"] = field(default_factory=dict)
     _ids: Iterator[str] = field(default_factory=exchange_ids)
+    _dispatches: Iterator[str] = field(init=False)
     _slow: set["asyncio.Task[None]"] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._dispatches = numbered(f"d-{self.proxy}")
 
     def take_in(self, request: wire.Exchange, upstream: Upstream) -> None:
         """Take in what came to the listener of `upstream`; it is answered now or later."""
@@ -70,7 +76,10 @@ class Intake:
         self._pass_on(request, exchange)
 
     async def close(self) -> None:
-        """Give up the executions that nobody has been answered."""
+        """Give up the executions that nobody has been answered, and leave what was not begun to the successor."""
+        for request, held in list(self._held.items()):
+            request.cut()
+            held.set_result(None)
         await self.executions.close()
 
     def _slowly(self, request: wire.Exchange, upstream: Upstream, work: Awaitable[None]) -> None:
@@ -148,8 +157,13 @@ class Intake:
         exchange.upstream.has_run = True
         key = (session.session, exchange.upstream.name, exchange.target, exchange.digest())
         execution = self.executions.join(key)
+        if execution is None and self.draining:
+            await self._hold(request, exchange.upstream)
+            return
         if execution is None:
-            execution = self._start(key, exchange, body, dispatch_of(identity, exchange, session))
+            execution = self._start(
+                key, exchange, body, dispatch_of(next(self._dispatches), identity, exchange, session)
+            )
         try:
             made = await asyncio.shield(execution.task)
             await made.deliver(request)
@@ -161,6 +175,20 @@ class Intake:
             raise
         if self.executions.delivered(key, execution):
             self.sender.put(made.ended)  # its rollout had counted as missing
+
+    async def _hold(self, request: wire.Exchange, upstream: Upstream) -> None:
+        """Leave a `/run` unanswered while this proxy ends.
+
+        An error would end the run or become its row (nemo_gym 0.4 to 0.7); of a lost connection Gym's client thinks
+        nothing, and sends the `/run` again, to the successor.
+        """
+        held = self._held[request] = asyncio.get_running_loop().create_future()
+        upstream.in_flight -= 1
+        try:
+            await held
+        finally:
+            upstream.in_flight += 1
+            del self._held[request]
 
     def _start(self, key: Key, exchange: Exchange, body: bytes, begun: DispatchBegun) -> Execution:
         self.run.begin(exchange, begun)
@@ -190,10 +218,10 @@ def _asks_for_metrics(exchange: Exchange) -> bool:
     return named or exchange.upstream.kind != "resources"
 
 
-def dispatch_of(identity: Identity, exchange: Exchange, session: SessionOfRun) -> DispatchBegun:
+def dispatch_of(name: str, identity: Identity, exchange: Exchange, session: SessionOfRun) -> DispatchBegun:
     """The dispatch that an outermost `/run` begins."""
     return DispatchBegun(
-        dispatch=f"d-{uuid4().hex}",
+        dispatch=name,
         session=session.session,
         run=session.run,
         benchmark=identity.benchmark,

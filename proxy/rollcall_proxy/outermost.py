@@ -51,6 +51,7 @@ class OutermostRun:
     def begin(self, exchange: Exchange, begun: DispatchBegun) -> None:
         """Take in a dispatch: from now on its carriers name it."""
         exchange.dispatch = begun.dispatch
+        self._records.spans.began(exchange)
         self._ledger.begin(begun)
         self._sender.put(begun)
         attempt = with_attempt(explicit_id(begun.identity) or begun.rollout, begun.attempt)
@@ -69,6 +70,8 @@ class OutermostRun:
             ruling = await self._stored(outcome, judged.ended)
             judged = self._with_response(judged, ruling)
         finally:
+            self._records.spans.ended(exchange, "cancelled", exchange.status, exchange.id)  # it was given up
+            self._records.spans.close(begun.dispatch)
             self._ledger.close(begun.dispatch)
             self._crew.dispatch_over(begun.dispatch)
             self._carriers.release(begun.dispatch)
@@ -119,6 +122,8 @@ class OutermostRun:
             in_time = ended_at if exchange.role == "run" else outcome.answer_began_at
             outcome.tag = exchange.tag(exchange.id, outcome.bad, in_time)
             self._ledger.add(outcome.tag)
+        what = "" if outcome.bad is None else outcome.bad.what
+        self._records.spans.ended(exchange, what, exchange.status, exchange.id if what else "")
         self._records.note_verified(exchange, failed=outcome.ending.word != "result")
 
     def _judged(self, exchange: Exchange, outcome: Outcome) -> Judged:

@@ -23,6 +23,7 @@ from .ledger import Ledger
 from .policy_in_force import PolicyInForce
 from .roles import MODEL_ROLES
 from .sender import NotStoredError, Sender
+from .spans import Spans
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,10 @@ class Recorder(Protocol):
     @property
     def in_force(self) -> InForce:
         """Where the policy is found."""
+
+    @property
+    def spans(self) -> Spans:
+        """What is noted of each exchange."""
 
     async def ended_badly(self, exchange: Exchange, bad: Bad, leaving: bool = False) -> None:
         """Tag an exchange once, and have the tag stored; `leaving`: its answer says that its server is shut down."""
@@ -71,8 +76,8 @@ class Good:
 class Records:
     """Writes down how exchanges ended, for the collector and for this proxy's own verdicts."""
 
-    def __init__(self, ledger: Ledger, sender: Sender, in_force: PolicyInForce) -> None:
-        self._ledger, self._sender, self.in_force = ledger, sender, in_force
+    def __init__(self, ledger: Ledger, sender: Sender, in_force: PolicyInForce, spans: Spans) -> None:
+        self._ledger, self._sender, self.in_force, self.spans = ledger, sender, in_force, spans
         self.spread: Spread | None = None
 
     async def ended_badly(self, exchange: Exchange, bad: Bad, leaving: bool = False) -> None:
@@ -82,11 +87,16 @@ class Records:
         ended_at, exchange.tagged = now(), True
         await self.blame(exchange, bad, leaving)
         self.note_verified(exchange)
-        await self.keep(exchange.tag(NO_CALL, bad, ended_at), exchange.key())
+        tag, key = self.called(exchange.tag(NO_CALL, bad, ended_at), exchange.key()), exchange.key()
+        self.spans.ended(exchange, bad.what, bad.status, tag.call)
+        await self.keep(tag, key)
+
+    def called(self, tag: Tag, key: CallKey) -> Tag:
+        """The tag with the call that it belongs to."""
+        return replace(tag, call=self._ledger.call_of(tag.dispatch, key, tag.started_at, tag.ended_at))
 
     async def keep(self, tag: Tag, key: CallKey) -> None:
-        """Find out to which call a tag belongs, and have it stored and known to the workers."""
-        tag = replace(tag, call=self._ledger.call_of(tag.dispatch, key, tag.started_at, tag.ended_at))
+        """Have a tag stored, and let the workers know of it."""
         self._ledger.add(tag)
         if self.spread is None or tag.dispatch is None:
             await self._store(tag)
@@ -106,6 +116,7 @@ class Records:
     def ended_well(self, exchange: Exchange, unread: bool) -> None:
         """Note what a good exchange heals; `unread` says that its answer could not be read."""
         good = good_from(exchange)
+        self.spans.ended(exchange, status=exchange.status)
         if unread:
             self.not_inspected(good)
         self.heal(good)
@@ -130,7 +141,9 @@ class Records:
         """The caller went away first: recorded, never a failure by itself."""
         if exchange.dispatch is None or exchange.tagged:
             return
-        self.note(cancellation(exchange))
+        tag = cancellation(exchange)
+        self.spans.ended(exchange, tag.what, exchange.status, tag.call)
+        self.note(tag)
 
     def note(self, tag: Tag) -> None:
         """Keep a tag that is a call of its own, and for which nobody waits."""

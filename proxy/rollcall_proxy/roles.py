@@ -41,5 +41,5 @@ def role_of(kind: Kind, path: str, parent_role: str | None = None) -> Role:
 
 def without_prefix(path: str) -> str:
     """The path as the server's own routes name it."""
-    found = ROLLOUT_PREFIX.match(path)
+    found = ROLLOUT_PREFIX.match(path) if path.startswith("/ng-rollout/") else None
     return path[found.end() :] if found else path

@@ -1,62 +1,108 @@
-"""Has events stored: committed by the collector, or on disk in the spool while the collector is away.
+"""Has events stored: committed by the collector, or on disk in the spool where that cannot be had soon.
 
-One task sends, in order; events that wait together travel together. While anything lies in the spool, new events
-go behind it, so that the collector sees each sender's events in the order in which they happened, each with a
-number. A batch that the collector refuses as wrong is kept aside and said, since it would block all that follow.
+One task sends, in order; events that wait together travel together. While anything lies in the spool, new events go
+behind it, and another task delivers it: so the collector sees each sender's events in the order in which they
+happened, each with a number, and nobody waits for a collector that is away or slow. What waits in memory is bounded:
+beyond that the post under way is given up, and sent again from the spool; its numbers make the two one.
+
+A batch that the collector refuses as wrong is kept aside and said, since it would block all that follow.
 """
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import orjson
 from rollcall_collector.contract.exchange import Event
+from rollcall_collector.tasks import background, spawn
 
-from .spool import Spool, left_behind
+from .spool import Line, Spool, left_behind
 
 log = logging.getLogger(__name__)
 
-_TOGETHER = 512
-"""Events in one batch at the most."""
-_AGAIN_S = 0.5
-"""Seconds between attempts to reach a collector that is away."""
+WAITING_BYTES = 64 * 1024 * 1024
+"""Bytes of events that wait in memory at the most, where nothing else is set."""
+
+_TOGETHER, _TOGETHER_BYTES = 512, 4 * 1024 * 1024
+"""Events in one batch at the most, and bytes from which on no further event joins it."""
+_AGAIN_S, _AGAIN_AT_MOST_S = 0.5, 60.0
+"""Seconds between attempts to reach a collector that is away; at most so many where it asks for more."""
+_LAST_S = 5.0
+"""Seconds that the end of the process waits for the collector."""
 _TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
 
 Rulings = dict[str, dict[str, Any]]
 """Dispatch to the collector's ruling on it; empty where the events went into the spool."""
-
-_Waiting = tuple[Sequence[Event], "asyncio.Future[Rulings]"]
 
 
 class NotStoredError(Exception):
     """Neither the collector nor the spool has taken the events."""
 
 
-class _Away(Exception):
-    """The collector cannot be reached or cannot take events now."""
+class _AwayError(Exception):
+    """The collector cannot be reached or cannot take events now; try again `after` so many seconds."""
+
+    def __init__(self, cause: str, after: float = _AGAIN_S) -> None:
+        super().__init__(cause)
+        self.after = after
+
+
+class _RefusedError(Exception):
+    """The collector calls a batch wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """Events as JSON, joined by commas, and who waits for them."""
+
+    text: bytes
+    count: int
+    done: "asyncio.Future[Rulings]"
 
 
 class Sender:
-    """The one way of events to the collector."""
+    """The one way of events to the collector; `limit` bounds the bytes that wait in memory.
 
-    def __init__(self, client: aiohttp.ClientSession, collector: str, folder: Path, name: str) -> None:
+    `away` says why the collector cannot be reached, `trouble` why the spool cannot be used; None where all is well.
+    `not_stored` counts batches that neither has taken.
+    """
+
+    def __init__(
+        self, client: aiohttp.ClientSession, collector: str, folder: Path, name: str, limit: int = WAITING_BYTES
+    ) -> None:
         self._client, self._url, self._folder, self._name = client, f"{collector}/v1/events", folder, name
-        self._spool = Spool(folder, name)
-        self._left = left_behind(folder, name)
-        self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
-        self._next = 1
+        self._spool, self._left, self._disk = Spool(folder, name), left_behind(folder, name), asyncio.Lock()
+        self._queue: deque[_Waiting] = deque()
+        self._bytes, self._limit, self._next = 0, limit, 1
+        self._something, self._to_deliver = asyncio.Event(), asyncio.Event()
+        self._posting: asyncio.Task[Rulings] | None = None
+        self._given_up: str | None = None
+        self._ending = False
         self.away: str | None = None
-        self.rejected = 0
+        self.trouble: str | None = None
         self.not_stored = 0
+        if self.spooled:
+            self._to_deliver.set()
 
     @property
     def spooled(self) -> int:
         """Batches that lie in the spool, those of earlier processes included."""
         return self._spool.depth + sum(spool.depth for spool in self._left)
+
+    @property
+    def rejected(self) -> int:
+        """Batches that the collector has refused, and that nobody has moved away since."""
+        return sum(1 for _ in self.rejects.glob("*.json"))
+
+    @property
+    def rejects(self) -> Path:
+        """The folder of the batches that the collector has refused."""
+        return self._folder / "rejected"
 
     def put(self, *events: Event) -> None:
         """Send events without waiting; those put later come after them."""
@@ -66,28 +112,34 @@ class Sender:
         """Send events and wait until they are stored. Raises NotStoredError."""
         return await asyncio.shield(self._enqueue(events))
 
-    def _enqueue(self, events: Sequence[Event]) -> "asyncio.Future[Rulings]":
+    def _enqueue(self, events: tuple[Event, ...]) -> "asyncio.Future[Rulings]":
         done: asyncio.Future[Rulings] = asyncio.get_running_loop().create_future()
-        self._queue.put_nowait((events, done))
+        text = b",".join(map(orjson.dumps, events))
+        self._queue.append(_Waiting(text, len(events), done))
+        self._bytes += len(text)
+        self._something.set()
+        if self._bytes > self._limit:
+            self._give_up(f"the collector is slow: {self._bytes} bytes of events wait, queue_bytes is {self._limit}")
         return done
 
     async def run(self) -> None:
         """Send until cancelled."""
-        while True:
-            if self.spooled and self._queue.empty():
-                await self._deliver_spool()
-                continue
-            waiting = [await self._queue.get()]
-            size = len(waiting[0][0])
-            while not self._queue.empty() and size < _TOGETHER:
-                waiting.append(self._queue.get_nowait())
-                size += len(waiting[-1][0])
-            await self._send(waiting)
+        async with background(self._deliver(), "spool"):
+            while True:
+                await self._something.wait()
+                self._something.clear()
+                while self._queue:
+                    await self._send(self._together())
 
-    async def flush(self) -> None:
-        """Wait until everything put so far is stored, or cannot be."""
-        with contextlib.suppress(NotStoredError):
-            await self.store()
+    async def finish(self, seconds: float = _LAST_S) -> None:
+        """Wait until everything put so far is stored or cannot be: by the collector in this time, else on disk."""
+        last = asyncio.ensure_future(self.store())
+        await asyncio.wait({last}, timeout=seconds)
+        if not last.done():
+            self._ending = True
+            self._give_up("the process ends")
+        await asyncio.wait({last})
+        last.exception()  # it is said where it happens
 
     def close(self) -> None:
         """Leave the spool to the next process."""
@@ -95,75 +147,161 @@ class Sender:
         for spool in self._left:
             spool.close()
 
+    def _together(self) -> list[_Waiting]:
+        waiting: list[_Waiting] = []
+        count = size = 0
+        while self._queue and count < _TOGETHER and size < _TOGETHER_BYTES:
+            waiting.append(self._queue.popleft())
+            count, size = count + waiting[-1].count, size + len(waiting[-1].text)
+        self._bytes -= size
+        return waiting
+
     async def _send(self, waiting: list[_Waiting]) -> None:
-        events = [event for part, _ in waiting for event in part]
-        batch = orjson.dumps({"sender": self._name, "first": self._next, "events": events})
-        self._next += len(events)
+        count, text = sum(each.count for each in waiting), b",".join(each.text for each in waiting if each.count)
+        first, self._next = self._next, self._next + count
         try:
-            rulings = await self._to_collector_or_spool(batch) if events else {}
+            rulings = await self._to_collector_or_spool(self._batch(first, text)) if count else {}
         except Exception as error:
             self.not_stored += 1
+            self.trouble = str(error)
             log.error("events cannot be stored: the collector is away and the spool fails: %s", error)
-            for _, done in waiting:
-                done.set_exception(NotStoredError(str(error)))
+            for each in waiting:
+                each.done.set_exception(NotStoredError(str(error)))
             return
-        for _, done in waiting:
-            done.set_result(rulings)
+        for each in waiting:
+            each.done.set_result(rulings)
+
+    def _batch(self, first: int, text: bytes) -> bytes:
+        return b'{"sender":"%s","first":%d,"events":[%s]}' % (self._name.encode(), first, text)
 
     async def _to_collector_or_spool(self, batch: bytes) -> Rulings:
-        if not self.spooled:
+        if not (self.spooled or self._ending):
             try:
-                return await self._post(batch)
-            except _Away as error:
+                return await self._directly(batch)
+            except _RefusedError as error:
+                await asyncio.to_thread(self._set_aside, batch, str(error))
+                return {}
+            except _AwayError as error:
                 self._note_away(str(error))
-        await asyncio.to_thread(self._spool.append, batch)
+        async with self._disk:
+            await asyncio.to_thread(self._spool.append, batch)
+        self.trouble = None
+        self._to_deliver.set()
         return {}
 
-    async def _deliver_spool(self) -> None:
+    async def _directly(self, batch: bytes) -> Rulings:
+        """Post a batch, unless that is given up meanwhile. Raises _AwayError and _RefusedError."""
+        self._given_up = None
+        self._posting = spawn("post of events", self._post(batch))
         try:
-            for spool in [*self._left, self._spool]:
-                for batch in spool.batches():
-                    await self._post(batch)
-                spool.clear()
-        except _Away as error:
-            self._note_away(str(error))
-            await self._a_while()
-            return
-        for spool in self._left:
-            spool.close()
-        self._left = []
-        log.info("the spool has been delivered")
+            return await self._posting
+        except asyncio.CancelledError:
+            if self._given_up is None:
+                raise
+            raise _AwayError(self._given_up) from None
+        finally:
+            self._posting = None
 
-    async def _a_while(self) -> None:
-        """Wait before trying again, or until there is something to append."""
-        waited = 0.0
-        while waited < _AGAIN_S and self._queue.empty():
-            await asyncio.sleep(0.05)
-            waited += 0.05
+    def _give_up(self, cause: str) -> None:
+        if self._posting is not None and self._given_up is None:
+            self._given_up = cause
+            self._posting.cancel()
+
+    async def _deliver(self) -> None:
+        """Deliver what lies in the spools, as fast as the collector takes it."""
+        while True:
+            await self._to_deliver.wait()
+            try:
+                await self._deliver_some()
+            except _AwayError as error:
+                self._note_away(str(error))
+                await asyncio.sleep(error.after)
+            except OSError as error:
+                self.trouble = f"the spool cannot be delivered: {error}"
+                log.error("%s", self.trouble)
+                await asyncio.sleep(_AGAIN_S)
+
+    async def _deliver_some(self) -> None:
+        spool = next((each for each in (*self._left, self._spool) if each.depth), None)
+        if spool is None:
+            self._to_deliver.clear()
+            for each in self._left:
+                each.close()
+            self._left = []
+            log.info("the spool has been delivered")
+            return
+        lines = await asyncio.to_thread(spool.portion, _TOGETHER_BYTES)
+        if not lines:
+            self.not_stored += spool.depth
+            log.error("%d batches are not in the spool %s any more", spool.depth, spool.path)
+            async with self._disk:
+                await asyncio.to_thread(spool.clear)
+        for some in _joined(lines):
+            await self._deliver_lines(some)
+            async with self._disk:
+                await asyncio.to_thread(spool.delivered, some)
+        self.trouble = None
+
+    async def _deliver_lines(self, lines: list[Line]) -> None:
+        """Post lines as one batch; where that is refused, each alone, so that the good ones are stored."""
+        batch = lines[0].batch if len(lines) == 1 else _as_one(lines)
+        try:
+            await self._post(batch)
+        except _RefusedError as error:
+            if len(lines) == 1:
+                await asyncio.to_thread(self._set_aside, batch, str(error))
+                return
+            for line in lines:
+                await self._deliver_lines([line])
 
     async def _post(self, batch: bytes) -> Rulings:
+        """Have the collector take a batch. Raises _AwayError and _RefusedError."""
         fields = {"Content-Type": "application/json"}
         try:
             async with self._client.post(self._url, data=batch, headers=fields, timeout=_TIMEOUT) as answer:
                 body = await answer.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _Away(f"{type(error).__name__}: {error}") from error
+            raise _AwayError(f"{type(error).__name__}: {error}") from error
         if answer.status == 200:
             self.away = None
             return {ruling["dispatch"]: ruling for ruling in orjson.loads(body)["rulings"]}
         if 400 <= answer.status < 500 and answer.status != 429:
-            await asyncio.to_thread(self._set_aside, batch, body)
-            return {}
-        raise _Away(f"the collector answered {answer.status}")
+            raise _RefusedError(body[:300].decode("utf-8", "replace"))
+        raise _AwayError(f"the collector answered {answer.status}", _after(answer.headers.get("Retry-After", "")))
 
-    def _set_aside(self, batch: bytes, reason: bytes) -> None:
-        self.rejected += 1
-        log.error("the collector refused a batch, kept in %s/rejected: %s", self._folder, reason[:300])
-        folder = self._folder / "rejected"
-        folder.mkdir(exist_ok=True)
-        (folder / f"{self._name}-{self.rejected}.json").write_bytes(batch)
+    def _set_aside(self, batch: bytes, reason: str) -> None:
+        log.error("the collector refused a batch, kept in %s: %s", self.rejects, reason)
+        self.rejects.mkdir(exist_ok=True)
+        value = orjson.loads(batch)
+        path = self.rejects / f"{value['sender']}-{value['first']}.json"
+        written = path.with_suffix(".new")
+        written.write_bytes(batch)
+        written.replace(path)
 
     def _note_away(self, cause: str) -> None:
         if self.away is None:
             log.warning("the collector is away (%s); events go into the spool %s", cause, self._spool.path)
         self.away = cause
+
+
+def _joined(lines: list[Line]) -> Iterator[list[Line]]:
+    """Lines in groups that can be sent as one batch: numbers that follow each other, not too many events."""
+    some: list[Line] = []
+    for line in lines:
+        follows = bool(some) and some[-1].first + len(some[-1].events) == line.first
+        if some and not (follows and sum(len(each.events) for each in some) + len(line.events) <= _TOGETHER):
+            yield some
+            some = []
+        some.append(line)
+    if some:
+        yield some
+
+
+def _as_one(lines: list[Line]) -> bytes:
+    events = [event for line in lines for event in line.events]
+    return orjson.dumps(orjson.loads(lines[0].batch) | {"events": events})
+
+
+def _after(retry_after: str) -> float:
+    """The seconds that an answer asks to wait (RFC 9110 10.2.3); a date counts as none."""
+    return min(max(float(retry_after), _AGAIN_S), _AGAIN_AT_MOST_S) if retry_after.isdecimal() else _AGAIN_S

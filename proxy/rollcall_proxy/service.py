@@ -3,20 +3,21 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from typing import Any
 from uuid import uuid4
 
 import aiohttp
 import orjson
 from aiohttp import web
-from rollcall_collector.contract.exchange import Topology
+from rollcall_collector.contract.exchange import ProxyGone, Topology
 from rollcall_collector.serving import Problem, bind, json_response, problems, read_json, url_of
 from rollcall_collector.settings import split_address
 from rollcall_collector.tasks import background
 
 from . import wire
 from .carriers import Carriers
+from .clock import now
 from .forwarding import Forwarder
 from .gate import Gate
 from .gym_config import ConfigError, GymConfig, GymServer
@@ -30,9 +31,12 @@ from .policy_in_force import PolicyInForce
 from .recording import Records
 from .relay import passing_client
 from .resend import Executions
-from .sender import Sender
-from .sessions import SessionOfRun, Sessions
+from .sender import NotStoredError, Sender
+from .sessions import SessionOfRun, Sessions, unattached
 from .settings import Limits, ProxySettings, engine_settings
+from .span_sender import SpanSender
+from .spans import SOON_S, Spans
+from .succession import Succession
 from .watch import Watch
 from .workers.crew import Alone, Crew
 from .workers.hearing import Hearing
@@ -42,6 +46,8 @@ log = logging.getLogger(__name__)
 
 _BODY_LIMIT = 512 * 1024 * 1024
 _TOLD_S = 2.0
+_KEPT_S = 3600.0
+_LOOK_S = 0.05
 _ASKING = aiohttp.ClientTimeout(total=60, connect=5)
 
 
@@ -58,12 +64,14 @@ class MainPort:
         gate: Gate,
         watch: Watch,
         executions: Executions,
+        succession: Succession,
         crew: Crew,
     ) -> None:
         self._settings, self._client, self._listeners = settings, client, listeners
         self._sessions, self._sender, self._gate, self._watch = sessions, sender, gate, watch
-        self._executions, self._crew = executions, crew
-        self._related: dict[str, tuple[str, ...]] = {}
+        self._executions, self._succession, self._crew = executions, succession, crew
+        self._related = succession.left.references
+        self.draining = False
 
     def app(self, http_proxy: HttpProxy) -> web.Application:
         """The aiohttp application."""
@@ -87,7 +95,13 @@ class MainPort:
         return json_response({"status": "ok"})
 
     async def readyz(self, _: web.Request) -> web.Response:
-        """The collector is there and has everything."""
+        """New rollouts are taken, and the collector is there and has everything."""
+        if self.draining:
+            raise Problem(503, "the proxy ends", "no new rollout is begun")
+        if self._sender.trouble:
+            raise Problem(503, "events cannot be kept", self._sender.trouble)
+        if self._succession.trouble:
+            raise Problem(503, "what a restart needs cannot be kept", self._succession.trouble)
         if self._sender.spooled or self._sender.away:
             raise Problem(503, "events wait for the collector", f"{self._sender.spooled} batches: {self._sender.away}")
         await self._ask("GET", "/readyz")
@@ -111,7 +125,7 @@ class MainPort:
     async def head_config(self, _: web.Request) -> web.Response:
         """Gym's head server, which hands out its config as a JSON string of YAML."""
         text = orjson.loads(await self._ask_head("/global_config_dict_yaml"))
-        rewritten, _listeners = await self._rewritten(str(text), None, self._sessions.unattached())
+        rewritten, _listeners = await self._rewritten(str(text), None, unattached())
         return json_response(rewritten)
 
     async def head_instances(self, _: web.Request) -> web.Response:
@@ -135,8 +149,10 @@ class MainPort:
     async def heartbeat(self, request: web.Request) -> web.Response:
         """A dispatcher lives, or has ended."""
         body = await read_json(request)
+        session = request.match_info["session"]
+        if isinstance(body, dict) and body.get("state") == "running":
+            self._sessions.lives(session)
         if isinstance(body, dict) and body.get("state") == "ended":
-            session = request.match_info["session"]
             self._executions.session_ended(session)
             await self._crew.settled()
             self._sender.put(*self._watch.told())
@@ -197,9 +213,20 @@ class MainPort:
         except OwnAddressError as error:
             raise Problem(409, "a listener cannot be an upstream", str(error)) from error
         self._relate(config)
+        await self.keep()
         addresses = {each.name: each.address if each.name != own else _real(each.url) for each in known}
         endpoints = {each.name: each.listener for each in watched}
         return config.rewritten(addresses, endpoints), [each.as_dict() for each in (*known, *watched)]
+
+    async def keep(self) -> None:
+        """Keep what a successor needs."""
+        await self._succession.keep(self._listeners.places(), self._related)
+
+    async def keep_on(self) -> None:
+        """Keep it now and again, since listeners that are used are not forgotten."""
+        while True:
+            await asyncio.sleep(_KEPT_S)
+            await self.keep()
 
     def _providers(self, config: GymConfig) -> list[GymServer]:
         return config.providers() if self._settings.watch_providers else []
@@ -218,6 +245,46 @@ async def _tell(sender: Sender, watch: Watch) -> None:
         await asyncio.sleep(_TOLD_S)
         if events := watch.told():
             sender.put(*events)
+
+
+async def _drained(listeners: Listeners, crew: Crew, seconds: float, hurry: asyncio.Event) -> None:
+    """Wait until nothing is in flight, for some seconds at the most; set `hurry` ends it at once."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    in_flight = await _in_flight(listeners, crew)
+    if in_flight:
+        log.info("%d exchanges are in flight; they have %g s (drain_timeout) to end", in_flight, seconds)
+    while await _in_flight(listeners, crew) and loop.time() < until and not hurry.is_set():
+        with suppress(TimeoutError):
+            await asyncio.wait_for(hurry.wait(), _LOOK_S)
+    if left := await _in_flight(listeners, crew):
+        log.warning("%d exchanges are broken off; Gym's clients send them again", left)
+
+
+async def _in_flight(listeners: Listeners, crew: Crew) -> int:
+    await crew.settled()
+    return crew.in_flight + sum(upstream.in_flight for upstream in listeners.all())
+
+
+async def _take_over(succession: Succession, sender: Sender) -> None:
+    """Have the collector told which processes are gone, and again which servers can call which."""
+    left = succession.left
+    told = [ProxyGone(proxy, now()) for proxy in left.gone]
+    related = [Topology(left.references)] if left.references else []
+    while True:
+        try:
+            await sender.store(*told, *related)
+            break
+        except NotStoredError:  # it is said where it happens
+            await asyncio.sleep(_TOLD_S)
+    await succession.told()
+
+
+async def _tell_spans(spans: Spans) -> None:
+    """Tell what was seen of dispatches that go on, so that it can be looked at meanwhile."""
+    while True:
+        await asyncio.sleep(SOON_S)
+        spans.tell()
 
 
 def _real(url: str) -> tuple[str, int]:
@@ -239,21 +306,27 @@ def static_servers(settings: ProxySettings) -> list[GymServer]:
 
 
 @asynccontextmanager
-async def serving(settings: ProxySettings) -> AsyncIterator[str]:
-    """Run a proxy; yields the main port's URL. Raises OSError at the start."""
+async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -> AsyncIterator[str]:
+    """Run a proxy; yields the main port's URL. Raises OSError at the start.
+
+    At the end what is in flight has `drain_timeout` to end, unless `hurry` is set; without a `hurry` it has no time.
+    """
     host, port = split_address(settings.listen)
     async with AsyncExitStack() as stack:
         bound = stack.enter_context(closing(bind(host, port)))
         observe, engine = settings.mode == "observe", wire.Engine(engine_settings(settings))
         client = await stack.enter_async_context(passing_client())
         control = await stack.enter_async_context(aiohttp.ClientSession())
-        sender = Sender(control, settings.collector, settings.spool, f"p-{uuid4().hex}")
+        sender = Sender(control, settings.collector, settings.spool, f"p-{uuid4().hex}", settings.queue_bytes)
+        succession = Succession(settings.spool, host, port)
         in_force = PolicyInForce(control, settings.collector, settings.spool)
         ledger, carriers = Ledger(lambda: f"c-{uuid4().hex[:16]}", lambda: in_force.policy), Carriers()
-        sessions = Sessions(control, settings.collector, settings.spool)
+        sessions = Sessions(control, settings.collector, settings.spool, succession.left.static)
         watch = Watch(sessions.runs_on)
-        records = Records(ledger, sender, in_force)
-        hearing = Hearing(records=records, ledger=ledger, carriers=carriers, watch=watch)
+        span_sender = SpanSender(control, settings.collector, f"q-{uuid4().hex}", settings.spans_waiting)
+        spans = Spans(span_sender, settings.spans)
+        records = Records(ledger, sender, in_force, spans)
+        hearing = Hearing(records=records, ledger=ledger, carriers=carriers, watch=watch, spans=span_sender)
         crew: Crew = Pool(settings, engine, hearing, in_force) if settings.workers > 1 else Alone(engine)
         stack.callback(crew.abandon)
         gate = Gate(control, settings.collector, sender, watch, crew)
@@ -280,25 +353,42 @@ async def serving(settings: ProxySettings) -> AsyncIterator[str]:
             executions=executions,
             observe=observe,
             inspect_limit=settings.inspect_limit,
+            proxy=succession.proxy,
         )
         listeners = Listeners(settings, host, crew, intake.take_in)
         intake.listener_of = listeners.listener_of
         http_proxy = HttpProxy(client, listeners, settings.head_server, settings.allow_hosts)
-        main = MainPort(settings, control, listeners, sessions, sender, gate, watch, executions, crew)
+        main = MainPort(settings, control, listeners, sessions, sender, gate, watch, executions, succession, crew)
         runner = web.AppRunner(main.app(http_proxy), access_log=None, shutdown_timeout=1)
         stack.push_async_callback(runner.cleanup)
         await runner.setup()
         log.info("mode %s; limits: %s", settings.mode, limits_text(settings))
         await in_force.fetch()
         sending, telling = background(sender.run(), "sender"), background(_tell(sender, watch), "watch")
-        async with sending, telling, background(in_force.run(), "policy"):
+        taking_over = background(_take_over(succession, sender), "succession")
+        reopening, keeping = background(listeners.run(), "listeners"), background(main.keep_on(), "keeping")
+        kept = background(span_sender.run(), "span sender"), background(_tell_spans(spans), "spans")
+        async with AsyncExitStack() as working:
+            learning = background(in_force.run(), "policy")
+            for each in (sending, telling, *kept, learning, taking_over, reopening, keeping):
+                await working.enter_async_context(each)
             await crew.start()
+            await listeners.reopen(succession.to_open())
             await listeners.register(static_servers(settings))
+            await main.keep()
             await web.SockSite(runner, bound).start()
             yield url_of(bound)
+            main.draining = intake.draining = True
+            if hurry is not None:
+                await _drained(listeners, crew, settings.drain_timeout, hurry)
+            await main.keep()
             await intake.close()
             await crew.close()
             forwarder.close()
             sender.put(*watch.told())
-            await sender.flush()
+            hurried = hurry is not None and hurry.is_set()
+            await (sender.finish(0) if hurried else sender.finish())
+            spans.tell()
+            if not hurried:
+                await span_sender.flush()
         sender.close()

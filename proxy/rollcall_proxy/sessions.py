@@ -44,22 +44,24 @@ class UnknownSessionError(LookupError):
 class Sessions:
     """The sessions that this proxy knows."""
 
-    def __init__(self, client: aiohttp.ClientSession, collector: str, folder: Path) -> None:
+    def __init__(self, client: aiohttp.ClientSession, collector: str, folder: Path, static: SessionOfRun) -> None:
         self._client, self._collector, self._path = client, collector, folder / "sessions.json"
+        self._static = static
         self._known: dict[str, SessionOfRun] = {}
         self._on: set[str] = set()
         self._used: dict[str, float] = {}
-        self._static: SessionOfRun | None = None
         self._shards: dict[str, dict[str, Any] | None] = {}
         self._reverified: dict[str, str] = {}
 
     def learn_shards(self, session: str, gate: dict[str, Any] | None) -> None:
         """A session only aggregates what other runs wrote; `gate` is what those say together, None where none did."""
         self._shards[session] = gate
+        self._keep(session, shards=[gate])
 
     def learn_reverified(self, session: str, run: str) -> None:
         """A session verifies again what a run wrote."""
         self._reverified[session] = run
+        self._keep(session, reverifies=run)
 
     def reverified_by(self, session: str) -> str | None:
         """The run whose rows a session verifies again."""
@@ -75,8 +77,14 @@ class Sessions:
         if session in self._known:
             return
         self._known[session] = SessionOfRun(session, run)
-        known = _kept(self._path) | {session: run}
-        keep(self._path, dict(list(known.items())[-_KEPT:]))
+        self._keep(session, run=run)
+
+    def lives(self, session: str) -> None:
+        """A session has given a sign of life, maybe to a proxy that was started after it."""
+        if session not in self._known and (run := self._recalled(session)) is not None:
+            self._known[session] = SessionOfRun(session, run)
+        if session in self._known:
+            self._on.add(session)
 
     def ended(self, session: str) -> None:
         """A session has said that it ended."""
@@ -90,25 +98,31 @@ class Sessions:
         self._used = {run: used for run, used in self._used.items() if used > lately}
         return {self._known[session].run for session in self._on} | set(self._used)
 
-    def unattached(self) -> SessionOfRun:
-        """A session and run of its own, for a dispatcher without the attach."""
-        return SessionOfRun(f"s-{uuid4().hex}", f"r-{uuid4().hex}")
-
     async def of(self, session: str | None, listener: SessionOfRun | None) -> SessionOfRun:
         """The session of a dispatcher's request: the one it names, else its listener's. Raises UnknownSessionError."""
         if session is None:
-            found = listener or self._of_static_setup()
+            found = listener or self._static  # servers named by hand: all they are sent is one session's
             self._used[found.run] = now()
             return found
         if session not in self._known:
-            self.learn(session, _kept(self._path).get(session) or await self._looked_up(session))
+            self.learn(session, self._recalled(session) or await self._looked_up(session))
         return self._known[session]
 
-    def _of_static_setup(self) -> SessionOfRun:
-        """Servers that were named by hand have no fetch of a config: all they are sent is one session's."""
-        if self._static is None:
-            self._static = self.unattached()
-        return self._static
+    def _recalled(self, session: str) -> str | None:
+        """The run of a session that an earlier process of this proxy has known, with what else it knew of it."""
+        found = _kept(self._path).get(session)
+        if found is None:
+            return None
+        if isinstance(shards := found.get("shards"), list) and shards:
+            self._shards[session] = shards[0]
+        if isinstance(reverified := found.get("reverifies"), str):
+            self._reverified[session] = reverified
+        return str(found["run"])
+
+    def _keep(self, session: str, **said: Any) -> None:
+        known = _kept(self._path)
+        known[session] = known.get(session, {}) | said
+        keep(self._path, dict(list(known.items())[-_KEPT:]))
 
     async def _looked_up(self, session: str) -> str:
         cause = "the collector cannot be reached"
@@ -131,7 +145,13 @@ class Sessions:
             return str(orjson.loads(await answer.read())["run"])
 
 
-def _kept(path: Path) -> dict[str, str]:
+def unattached() -> SessionOfRun:
+    """A session and run of its own, for a dispatcher without the attach."""
+    return SessionOfRun(f"s-{uuid4().hex}", f"r-{uuid4().hex}")
+
+
+def _kept(path: Path) -> dict[str, dict[str, Any]]:
+    """What is known of each session: its `run`; `shards`, a list of one, and `reverifies` where those were learnt."""
     value = kept(path)
     pairs = value.items() if isinstance(value, dict) else ()
-    return {session: run for session, run in pairs if isinstance(run, str)}
+    return {session: said for session, said in pairs if isinstance(said, dict) and isinstance(said.get("run"), str)}

@@ -8,6 +8,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from rollcall_collector.settings import Address, state_folder
 
 from . import wire
+from .sender import WAITING_BYTES
 
 HOUR = 3600.0
 
@@ -80,10 +81,25 @@ class ProxySettings(Limits):
         default_factory=lambda: state_folder() / "spool", description="folder for events while the collector is away"
     )
 
+    drain_timeout: float = Field(
+        20.0, ge=0, description="how long what is in flight may take to end once the proxy is told to stop"
+    )
+    queue_bytes: int = Field(
+        WAITING_BYTES, gt=0, description="bytes of events that wait in memory before they go into the spool"
+    )
     inspect_limit: int = Field(
         64 * 1024 * 1024,
         gt=0,
         description="bytes of an answer that are read for what it says; a larger one counts as not inspected",
+    )
+
+    spans: int = Field(
+        5000, ge=0, description="calls of a dispatch that are kept for rollcall show; further ones are counted; 0: none"
+    )
+    spans_waiting: int = Field(
+        32 * 1024 * 1024,
+        ge=0,
+        description="bytes of such calls that may wait for the collector; further ones are counted",
     )
 
     @model_validator(mode="before")

@@ -10,19 +10,20 @@ import orjson
 import rollcall_attach
 from rollcall_collector import __version__
 from rollcall_collector.contract.gate import ExitStatus
+from rollcall_collector.failures_text import failures_text
 from rollcall_collector.results.errors import ResultsError
 from rollcall_collector.service import serving as collector_serving
 from rollcall_collector.settings import CollectorSettings, PolicySettings
-from rollcall_collector.status_text import benchmark_table, fitted, status_text
+from rollcall_collector.status_text import gate_text, status_text
 from rollcall_collector.store import DatabaseError
 from rollcall_collector.store.database import said
+from rollcall_collector.store.grouping import WAYS
 from rollcall_proxy.service import serving as proxy_serving
 from rollcall_proxy.settings import Limits, ProxySettings
 from sqlalchemy.exc import SQLAlchemyError
 
 from . import accepting, asking, demo, diverting, doctor, forgetting, gating, pruning, rebuilding, running
 from .options import UsageError, add_options, settings_from
-from .report import causes_table
 from .services import serve
 
 Verb = Callable[[argparse.Namespace], int]
@@ -76,7 +77,10 @@ def _parser() -> argparse.ArgumentParser:
     _about_a_run(gate)
     gate.add_argument("--output", default=None, metavar="JSONL", help="a run's results file, which is read as well")
     add_options(gate, CollectorSettings, ["database"])
-    _about_a_run(_verb(verbs, "failures", _failures, "the failed rollouts by root cause"))
+    failures = _verb(verbs, "failures", _failures, "the failed rollouts, grouped by root cause")
+    _about_a_run(failures)
+    failures.add_argument("--group", choices=WAYS, default="cause", help="what makes a group (default: cause)")
+    failures.add_argument("--limit", metavar="N", type=running.times, default=100, help="groups shown (default: 100)")
     diverting.add_arguments(_verb(verbs, "divert", diverting.verb, "put every row where its verdict says"))
     forgetting.add_arguments(_verb(verbs, "forget", forgetting.verb, "archive failure rows, to have them sent again"))
     accepting.add_arguments(
@@ -116,12 +120,12 @@ def _about_a_run(parser: argparse.ArgumentParser) -> None:
 
 def _collector(options: argparse.Namespace) -> int:
     settings = settings_from(CollectorSettings, vars(options))
-    return serve("collector", lambda: collector_serving(settings))
+    return serve("collector", lambda _: collector_serving(settings))
 
 
 def _proxy(options: argparse.Namespace) -> int:
     settings = settings_from(ProxySettings, vars(options))
-    return serve("proxy", lambda: proxy_serving(settings))
+    return serve("proxy", lambda hurry: proxy_serving(settings, hurry))
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -139,14 +143,13 @@ def _status(options: argparse.Namespace) -> int:
 
 def _gate(options: argparse.Namespace) -> int:
     gate = _asked(options, "/gate") if options.output is None else gating.answer(options)
-    reasons = [] if gate["benchmarks"] else [line for reason in gate["reasons"] for line in fitted(reason, "  ")]
-    _print(options, gate, lambda: "\n".join([*benchmark_table(gate["benchmarks"]), *reasons]))
+    _print(options, gate, lambda: gate_text(gate).rstrip())
     return int(gate["exit_status"])
 
 
 def _failures(options: argparse.Namespace) -> int:
-    found = _asked(options, "/rollouts", state="failed", limit="10000")["rollouts"]
-    _print(options, found, lambda: "\n".join(causes_table(found)).strip() or "no failures")
+    found = _asked(options, "/failures", group=options.group, limit=str(options.limit))
+    _print(options, found, lambda: failures_text(found).rstrip())
     return ExitStatus.SUCCEEDED
 
 

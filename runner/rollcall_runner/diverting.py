@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rollcall_collector.contract.gate import ExitStatus
+from rollcall_collector.contract.wording import plural
 from rollcall_collector.results import diverting, metrics, runfile
 from rollcall_collector.results.diverting import Diverted
 from rollcall_collector.results.lock import Lock
@@ -15,7 +16,7 @@ from rollcall_collector.settings import PolicySettings
 
 from .knowledge import Knowledge
 from .options import UsageError, add_options, settings_from
-from .outputs import Progress, Run, add_output, alone, opened, plural
+from .outputs import Progress, Run, add_output, alone, opened
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

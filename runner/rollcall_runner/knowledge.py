@@ -75,6 +75,10 @@ class Collector:
                 return
             after += _PAGE
 
+    def groups(self, by: str, limit: int) -> Answer:
+        """The failed rollouts, grouped."""
+        return self._get("/failures", group=by, limit=str(limit))
+
     def failure_rows(self) -> Iterator[Answer]:
         return asking.lines(self.where, asking.run_path(self._run, "/failures.jsonl"))
 

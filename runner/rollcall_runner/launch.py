@@ -14,7 +14,7 @@ from rollcall_collector.results.lock import Held
 
 from . import asking, diverting, retrying
 from .knowledge import Collector
-from .report import run_report
+from .report import CAUSES, run_report
 from .retrying import Left
 
 Runs = Sequence[Mapping[str, Any]]
@@ -49,8 +49,8 @@ class Launch:
 
     def report(self, status: Mapping[str, Any], line: Sequence[str]) -> None:
         """Print the closing report on a run."""
-        failed = list(Collector(self._proxy, status["run"]).rollouts("failed"))
-        print("\n".join(["", *run_report(status, failed, line)]), flush=True)
+        failures = Collector(self._proxy, status["run"]).groups("cause", CAUSES)
+        print("\n".join(["", *run_report(status, failures, line)]), flush=True)
 
     def _asked(self) -> Runs:
         runs: Runs = asking.get(self._proxy, "/v1/runs", launch=self._id)["runs"]

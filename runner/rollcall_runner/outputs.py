@@ -80,10 +80,6 @@ def alone(run: Run, verb: str) -> Iterator[Lock]:
         yield lock
 
 
-def plural(count: int, name: str) -> str:
-    return f"{count} {name}" if count == 1 else f"{count} {name}s"
-
-
 def by_class(rows: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in sorted(rows.items())) or "none"
 

@@ -7,6 +7,7 @@ import time
 from datetime import datetime
 
 from rollcall_collector.contract.gate import ExitStatus
+from rollcall_collector.contract.wording import plural
 from rollcall_collector.settings import CollectorSettings
 from rollcall_collector.store import open_database
 from rollcall_collector.store.database import exists
@@ -16,7 +17,6 @@ from rollcall_collector.store.schema import runs, sessions
 from sqlalchemy import Engine, func, not_, select
 
 from .options import UsageError, add_options, settings_from
-from .outputs import plural
 
 _UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _CURE = "write a date such as 2026-01-31, or an age such as 30d or 12h (m, h, d, w)"

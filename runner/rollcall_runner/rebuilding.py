@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rollcall_collector.contract.gate import ExitStatus
+from rollcall_collector.contract.wording import plural
 from rollcall_collector.results.errors import ResultsError
 from rollcall_collector.results.lock import Held, hold
 from rollcall_collector.results.names import failures_path
@@ -21,7 +22,7 @@ from sqlalchemy import Engine
 
 from .knowledge import Database
 from .options import UsageError, add_options, settings_from
-from .outputs import plural, read_run
+from .outputs import read_run
 
 LOST = (
     "not known: failed calls without an owner, calls that decided nothing, which rollouts were omitted, and when "

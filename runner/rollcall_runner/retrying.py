@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rollcall_collector.contract.causes import Cause, cause_in
+from rollcall_collector.contract.wording import plural
 from rollcall_collector.results.lines import rows
 from rollcall_collector.results.names import failures_path
 
 from .hopeless import why_hopeless
-from .report import cause_key
 
 Rollout = Mapping[str, Any]
 
@@ -67,7 +68,8 @@ def why_not(status: int, found: Left) -> str | None:
     if not found.retriable:
         if not found.spent:
             return "no rollout is left that could be sent again"
-        which = f"all {found.spent} rollouts left are terminal or have used up their {_limit()} attempts"
+        one, many = "rollout left is terminal or has used up its", "rollouts left are terminal or have used up their"
+        which = f"{plural(found.spent, one, many)} {_limit()} attempts"
         return f"{which}; to have them sent again: rollcall forget"
     reasons = Counter(why_hopeless(rollout["root_cause"]) for rollout in found.retriable)
     if None in reasons:
@@ -78,13 +80,15 @@ def why_not(status: int, found: Left) -> str | None:
 
 def told(number: int, rounds: int, before: Left, after: Left) -> str:
     """One line about a round."""
-    causes = Counter(cause_key(rollout["root_cause"])[:4] for rollout in after.retriable)
-    named = [
-        f"{count} {server} {what} {code}".rstrip() for (server, _, what, code), count in causes.most_common(_CAUSES)
-    ]
+    causes = Counter(_in_short(cause_in(rollout["root_cause"])) for rollout in after.retriable)
+    named = [f"{count} {words}" for words, count in causes.most_common(_CAUSES)]
     more = [f"{after.spent} not sent again"] if after.spent else []
     about = f" ({', '.join([*named, *more])})" if named or more else ""
     return f"round {number} of {rounds}: {before.failed} failed before, {after.failed} after{about}"
+
+
+def _in_short(cause: Cause) -> str:
+    return f"{cause.server} {cause.what} {cause.status}".rstrip()
 
 
 def newest(runs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import uvloop
 from rollcall_collector.contract.gate import ExitStatus
-from rollcall_collector.serving import stop_on_signal
+from rollcall_collector.serving import stop_on_signals
 from rollcall_collector.store import DatabaseError
 
 
@@ -33,14 +33,14 @@ def raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def serve(name: str, service: Callable[[], AbstractAsyncContextManager[str]]) -> int:
-    """Run a service until SIGINT or SIGTERM; says where it listens."""
+def serve(name: str, service: Callable[[asyncio.Event], AbstractAsyncContextManager[str]]) -> int:
+    """Run a service until SIGINT or SIGTERM; says where it listens. A second signal sets the event that it is given."""
     log_to_stderr()
     raise_file_limit()
 
     async def main() -> int:
-        stop = stop_on_signal()
-        async with service() as url:
+        stop, hurry = stop_on_signals()
+        async with service(hurry) as url:
             print(f"rollcall {name} listening on {url}", flush=True)
             await stop.wait()
         return ExitStatus.SUCCEEDED

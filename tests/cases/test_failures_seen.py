@@ -161,7 +161,7 @@ async def test_a_trial_without_any_model_call_is_warned_of(world: World) -> None
     await world.plays(silent_seventh)
     await world.expects(("agent", 6, 0), ("agent", 7, 0))
     assert [told(await world.run(task)) for task in (6, 7)] == [(200, None)] * 2
-    assert "agent: 1 rollouts without any model call" in (await world.status())["warnings"]
+    assert "agent: 1 rollout without any model call" in (await world.status())["warnings"]
 
 
 @pytest.mark.parametrize(("rule", "fails"), [("fail", True), ("agent=fail", True), ("other=fail", False)])
@@ -261,7 +261,7 @@ async def test_a_tools_status_that_the_model_is_meant_to_see_is_kept_and_counted
     await world.expects(("agent", 0, 0))
     assert (await world.run()).answered_by_rollcall == (None if passes else "verdict")
     assert [tag["status"] for tag in await world.tags()] == [status]
-    warned = "agent: 1 failed calls are no failure by tool_errors"
+    warned = "agent: 1 failed call is no failure by tool_errors"
     assert [each for each in (await world.status())["warnings"] if "no failure by" in each] == [warned] * passes
 
 

@@ -31,7 +31,7 @@ async def test_a_failed_call_that_names_nobody_is_nobodys(world: World, in_fligh
     answers = await asyncio.gather(*[world.run(task) for task in range(in_flight)])
     assert [told(each) for each in answers] == [(200, None)] * in_flight
     assert (await world.status())["unattributed"] == 1
-    assert (await world.metrics()).value["key_metrics"]["rollcall/reason"] == "1 unattributed failures at model"
+    assert (await world.metrics()).value["key_metrics"]["rollcall/reason"] == "1 unattributed failure at model"
 
 
 @pytest.mark.parametrize("shape", ["/ng-rollout/{}/v1/chat/completions", "/ng-rollout/{}/v1/responses"])

@@ -161,7 +161,7 @@ async def test_a_coded_answer_passes_untouched_and_is_read_or_said_not_to_be(
     assert got[0].split(b"\r\n")[0] == f"HTTP/1.1 {status}".encode()
     assert (f"Content-Encoding: {coding}".encode() in got[0], got[1]) == (True, body)
     if coding == "x-unknown" and status == "200 OK":
-        assert (await world.metrics()).value["key_metrics"]["rollcall/reason"] == "1 answers not inspected"
+        assert (await world.metrics()).value["key_metrics"]["rollcall/reason"] == "1 answer not inspected"
     else:
         assert [tag["what"] for tag in await world.tags()] == ["body_failure" if "200" in status else "http_status"]
 
@@ -307,7 +307,7 @@ async def test_what_is_too_large_to_be_read_is_said_not_to_be(stage: Stage) -> N
     large = json.dumps({"status": "completed", "output": ["x" * 2000]}).encode()
     fields = head("Content-Type: application/json", f"Content-Length: {len(large)}")
     assert (await swallowed(world, saying(fields + large), "/v1/responses"))[1] == large
-    assert (await world.metrics()).value["key_metrics"]["rollcall/reason"] == "1 answers not inspected"
+    assert (await world.metrics()).value["key_metrics"]["rollcall/reason"] == "1 answer not inspected"
 
 
 SENT = 200

@@ -8,6 +8,7 @@ from typing import Any
 
 import aiohttp
 import orjson
+from api_document import Document
 from collector_events import batch
 from rollcall_collector.contract.exchange import Event
 from rollcall_collector.service import serving
@@ -37,17 +38,20 @@ class Answer:
 
 @dataclass
 class Client:
-    """Calls to one collector. Events are numbered by themselves."""
+    """Calls to one collector, each answer to which is held against the document. Events are numbered by themselves."""
 
     http: aiohttp.ClientSession
     url: str
     sent: int = field(default=0)
+    document: Document = field(default_factory=Document)
 
     async def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         data = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
         async with self.http.request(method, self.url + path, data=data, headers=headers) as answer:
             text = await answer.text()
-            return Answer(answer.status, answer.content_type, dict(answer.headers), text)
+        came = Answer(answer.status, answer.content_type, dict(answer.headers), text)
+        self.document.check(method, path, data, came)
+        return came
 
     async def get(self, path: str, **headers: str) -> Any:
         answer = await self.call("GET", path, **headers)

@@ -13,6 +13,7 @@ from rollcall_collector.contract.exchange import (
     NotInspected,
     Outlived,
     Recovered,
+    Spans,
     Tag,
     Verified,
 )
@@ -124,6 +125,25 @@ def not_inspected(dispatch: str = "d-1", at: float = T0 + 30) -> NotInspected:
 def answered(state: Any, dispatch: str = "d-1") -> Answered:
     """What a proxy answered by itself while the collector was away."""
     return Answered(dispatch, state)
+
+
+def span(exchange: str = "x-1", until: float | None = T0 + 20, number: int = 0, **end: Any) -> tuple[Any, ...]:
+    """A model call of 10 s that went well."""
+    return (number, exchange, T0 + 10, until, end.get("status", 200), end.get("what", ""), end.get("call", ""))
+
+
+def spans(dispatch: str = "d-1", *told: tuple[Any, ...], lost: int = 0, **shared: Any) -> Spans:
+    """Calls of one kind that the agent has made: one of the model where nothing else is said."""
+    known = {"server": "policy_model", "kind": "model", "role": "model", "method": "POST", "path": "/v1/responses"}
+    common = known | {"parent": f"run-{dispatch}", "depth": 2, "owner_by": "header", "carrier": ""} | shared
+    return Spans(dispatch, [tuple(common.values())], [*(told or (span(),))], lost)  # type: ignore[list-item]
+
+
+def run_spans(dispatch: str = "d-1", until: float | None = ANSWERED + 1) -> Spans:
+    """The outermost `/run` itself."""
+    agent = {"server": "math_agent", "kind": "agent", "role": "run", "path": "/run"}
+    own = (0, f"run-{dispatch}", T0, until, 200 if until else None, "", "")
+    return spans(dispatch, own, parent="", depth=0, owner_by="run", **agent)
 
 
 TOOL: dict[str, Any] = {"server": "weather", "kind": "resources", "role": "tool", "path": "/get_weather"}

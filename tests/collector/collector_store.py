@@ -47,6 +47,10 @@ class Store:
         self._sent[sender] += len(events)
         return self.takes(first, *events, sender=sender)
 
+    def takes_at(self, now: float, *events: Event) -> None:
+        """Events of a sender of their own that come at a time."""
+        self.does(lambda connection: apply_events(connection, f"p-at-{now}", 1, events, Policy(), now))
+
     def session(self, session: str = "s-1", run: str = "r-1", now: float = T0, **fields: Any) -> None:
         put = Session(session=session, run=run, **({"mode": "fresh"} | fields))
         self.does(lambda connection: put_session(connection, put, now))

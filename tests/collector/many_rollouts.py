@@ -13,7 +13,7 @@ from rollcall_collector.store.database import writing
 from rollcall_collector.store.schema import dispatches, rollouts, runs
 from rollcall_collector.store.tagging import tag_row, write
 from rollcall_collector.store.totals import CALLS, Difference, added_by
-from rollcall_collector.store.working import BLANK, Dispatch, portions
+from rollcall_collector.store.working import BLANK, NO_CAUSE, Dispatch, cause_columns, portions
 from rollcall_collector.store.writing import Session, know_benchmarks, put_session
 from sqlalchemy import Connection, Engine, text, update
 
@@ -41,6 +41,8 @@ def _fill(connection: Connection, run: str, numbers: list[int], benchmarks: int)
     for rollout, dispatch in known:
         counted = added_by(rollout["state"], dispatch.values if dispatch else {})
         rollout["counted"] = counted
+        why = dispatch.values if dispatch and rollout["state"] == "failed" else None
+        rollout |= NO_CAUSE if why is None else cause_columns(why["root_cause"], why["failure_class"])
         totals.change((run, rollout["benchmark"], rollout["rollout"]), {}, counted)
     insert_rows(connection, rollouts, [rollout for rollout, _ in known])
     know_benchmarks(connection, [rollout for rollout, _ in known])

@@ -33,9 +33,9 @@ def test_the_text_shows_run_counts_and_what_withholds() -> None:
         "run r-1 (ended, sessions: 2)",
         "output /data/x.jsonl",
         "",
-        "benchmark             expected succeeded    failed   omitted   running   missing",
-        "math_agent                   3         3         0         0         0         0",
-        "code_agent                   3         1         2         0         0         0",
+        "benchmark           expected succeeded  failed omitted running missing   metrics",
+        "math_agent                 3         3       0       0       0       0  released",
+        "code_agent                 3         1       2       0       0       0  withheld",
         "  math_agent: metrics released",
         "  code_agent: metrics withheld: 2 failed",
         "",
@@ -54,7 +54,7 @@ def test_a_long_name_is_cut_in_the_table_and_stays_whole_below() -> None:
     """What withholds is said of the benchmark by its whole name, on as many lines as that takes."""
     name = "environment_of_a_long_name:agent_of_a_longer_name"
     lines = benchmark_table([benchmark(name, Counts(missing=1), DOUBTS)])
-    assert lines[1].startswith("environment_of_a_l… ")
+    assert lines[1].startswith("environment_of_a_… ")
     assert " ".join(line.strip() for line in lines[2:]) == (
         f"{name}: metrics withheld: 1 missing, {DOUBTS[0]}, {DOUBTS[1]}"
     )

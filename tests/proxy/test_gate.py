@@ -95,7 +95,7 @@ async def test_an_unattributed_failure_withholds_the_metrics(world: World) -> No
     await world.expects(("agent", 0, 0))
     await world.run()
     await world.post("model", "/v1/chat/completions", {}, session=None)
-    assert withheld(await world.metrics())["reason"] == "1 unattributed failures at model"
+    assert withheld(await world.metrics())["reason"] == "1 unattributed failure at model"
 
 
 @pytest.mark.parametrize("broken", [500, 404])

@@ -214,7 +214,7 @@ async def test_what_cannot_be_read_is_not_inspected_and_not_clean(
 
     assert told(await played(world, play, responses=said)) == (200, None)
     assert (await world.rollout())["state"] == "succeeded"
-    assert (await world.metrics()).value["key_metrics"]["rollcall/reason"] == "1 answers not inspected"
+    assert (await world.metrics()).value["key_metrics"]["rollcall/reason"] == "1 answer not inspected"
 
 
 async def test_an_outermost_answer_beyond_the_limit_is_not_inspected(stage: Stage) -> None:
@@ -226,7 +226,7 @@ async def test_an_outermost_answer_beyond_the_limit_is_not_inspected(stage: Stag
 
     answer = await played(world, play)
     assert (told(answer), answer.value) == ((200, None), RESULT)
-    assert (await world.metrics()).value["key_metrics"]["rollcall/reason"] == "1 answers not inspected"
+    assert (await world.metrics()).value["key_metrics"]["rollcall/reason"] == "1 answer not inspected"
 
 
 async def test_an_outermost_answer_whose_coding_is_cut_is_no_result(world: World) -> None:

@@ -212,7 +212,7 @@ async def test_unattributed_failures_can_be_accepted(world: World) -> None:
     await world.plays(play, model=broken_model())
     await world.expects(("agent", 0, 0))
     await world.run()
-    assert (await world.metrics()).value["agent_metrics"]["rollcall/reason"] == "1 unattributed failures at model"
+    assert (await world.metrics()).value["agent_metrics"]["rollcall/reason"] == "1 unattributed failure at model"
     accepted = await world.main("POST", "/v1/runs/r-1/accept", {"what": "unattributed", "reason": "a probe"})
     assert (accepted.value["unattributed"], accepted.value["accepted"]) == (0, "a probe")
     assert "rollcall/reason" not in (await world.metrics()).value["agent_metrics"]
@@ -262,7 +262,7 @@ async def test_the_status_says_what_was_watched(world: World) -> None:
     seen = {each["server"]: (each["exchanges"], each["owned"], each["made"]) for each in status["servers"]}
     assert seen == {"agent": (2, 2, 1), "model": (3, 1, 0)}
     assert not [text for text in status["warnings"] if text.startswith("agent: its inner calls")]
-    assert "agent: 1 rollouts without any model call" in status["warnings"]
+    assert "agent: 1 rollout without any model call" in status["warnings"]
 
 
 async def test_an_agent_whose_inner_calls_were_never_seen_is_named(world: World) -> None:

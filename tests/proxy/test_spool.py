@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 from rollcall_proxy.spool import Spool, left_behind
 
-ONE, TWO = b'{"sender":"p-1","first":1,"events":[]}', b'{"sender":"p-1","first":2,"events":[]}'
+ONE, TWO, SIX = (b'{"sender":"p-1","first":%d,"events":[%d]}' % (first, first) for first in (1, 2, 6))
+
+
+def waiting(spool: Spool) -> list[bytes]:
+    """All that waits."""
+    return [line.batch for line in spool.portion(2**30)]
 
 
 def test_what_was_appended_is_taken_back_in_order(tmp_path: Path) -> None:
@@ -17,10 +22,10 @@ def test_what_was_appended_is_taken_back_in_order(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool", "p-1")
     spool.append(ONE)
     spool.append(TWO)
-    assert (spool.depth, spool.batches()) == (2, [ONE, TWO])
+    assert (spool.depth, waiting(spool)) == (2, [ONE, TWO])
     assert spool.path.read_bytes() == ONE + b"\n" + TWO + b"\n"
     spool.clear()
-    assert (spool.depth, spool.batches(), spool.path.read_bytes()) == (0, [], b"")
+    assert (spool.depth, waiting(spool), spool.path.read_bytes()) == (0, [], b"")
     spool.close()
 
 
@@ -44,6 +49,50 @@ def test_the_spool_of_a_living_process_is_left_alone(tmp_path: Path) -> None:
     living.close()
 
 
+def test_a_spool_is_taken_back_in_portions(tmp_path: Path) -> None:
+    """One batch at the least, and no more than was asked for; what comes meanwhile stands behind."""
+    spool = Spool(tmp_path, "p-1")
+    for batch in (ONE, TWO):
+        spool.append(batch)
+    for size in (1, len(ONE), 2 * len(ONE) - 1):
+        assert [line.batch for line in spool.portion(size)] == [ONE]
+    spool.delivered(spool.portion(1))
+    spool.append(SIX)
+    assert (spool.depth, waiting(spool)) == (2, [TWO, SIX])
+    spool.delivered(spool.portion(2**30))
+    assert (spool.depth, os.listdir(tmp_path), spool.path.read_bytes()) == (0, ["p-1.jsonl"], b"")
+    spool.close()
+
+
+def left_half_delivered(folder: Path) -> None:
+    """A process died with three batches in its spool, of which one was delivered."""
+    spool = Spool(folder, "p-1")
+    for batch in (ONE, TWO, SIX):
+        spool.append(batch)
+    spool.delivered(spool.portion(1))
+    spool.close()
+
+
+def test_a_spool_that_was_half_delivered_is_not_sent_from_its_beginning_again(tmp_path: Path) -> None:
+    """The next process goes on where the last one was."""
+    left_half_delivered(tmp_path)
+    [spool] = left_behind(tmp_path, "p-2")
+    assert (spool.depth, waiting(spool)) == (2, [TWO, SIX])
+    spool.delivered(spool.portion(2**30))
+    spool.close()
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("said", ["", "x y", "7 2", "1000000 2", "-5 2", f"{len(ONE) + 1} 6", f"{len(ONE) + 1} 1"])
+def test_how_far_it_was_delivered_is_believed_only_where_the_file_agrees(tmp_path: Path, said: str) -> None:
+    """Torn, of another life of the file, or beyond its end: then all is sent again, which has no second effect."""
+    left_half_delivered(tmp_path)
+    (tmp_path / "p-1.sent").write_text(said)
+    [spool] = left_behind(tmp_path, "p-2")
+    assert waiting(spool) == [ONE, TWO, SIX]
+    spool.close()
+
+
 def test_no_folder_is_nothing_left_behind(tmp_path: Path) -> None:
     """The first start of all."""
     assert left_behind(tmp_path / "none", "p-1") == []
@@ -54,7 +103,7 @@ def test_a_line_that_is_no_batch_is_ignored(tmp_path: Path, torn: bytes) -> None
     """A crash tore the last line: it was never promised to anybody."""
     (tmp_path / "p-1.jsonl").write_bytes(ONE + b"\n" + torn)
     [spool] = left_behind(tmp_path, "p-2")
-    assert (spool.depth, spool.batches()) == (1, [ONE])
+    assert (spool.depth, waiting(spool)) == (1, [ONE])
     spool.close()
 
 
@@ -76,7 +125,7 @@ def test_of_a_batch_that_the_disk_does_not_take_nothing_is_kept(tmp_path: Path, 
     spool.append(ONE)
     with disk_full(len(ONE) + 1 + room), pytest.raises(OSError, match="File too large"):
         spool.append(TWO)
-    assert (spool.depth, spool.batches()) == (1, [ONE])
+    assert (spool.depth, waiting(spool)) == (1, [ONE])
     spool.append(TWO)
     assert spool.path.read_bytes() == ONE + b"\n" + TWO + b"\n"
     spool.close()

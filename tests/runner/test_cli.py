@@ -105,13 +105,28 @@ def test_the_status_is_shown_as_text(runs: str, ask: Callable[..., Asked]) -> No
     assert status == 0
 
 
-def test_failures_are_grouped_as_text_and_listed_as_json(runs: str, ask: Callable[..., Asked]) -> None:
-    """Each with its root cause."""
+def test_failures_are_grouped(runs: str, ask: Callable[..., Asked]) -> None:
+    """By root cause, with an example each; as JSON it is what the collector answers."""
     text = ask("failures", "r-failed", "--collector", runs)[1]
-    assert "     1  model call to policy_model: http_status 500  e.g. 0-0" in text
+    assert "     1  model call to policy_model: http_status 500  e.g. 0-0\n        out of memory\n" in text
     listed = orjson.loads(ask("failures", "r-failed", "--json", "--collector", runs)[1])
-    causes = {rollout["id"]: rollout["root_cause"]["excerpt"] for rollout in listed}
-    assert causes == {"0-0": "out of memory", "1-0": "overloaded"}
+    assert listed == call("GET", f"{runs}/v1/runs/r-failed/failures")
+    assert {each["example"]["id"]: each["line"] for each in listed["groups"]} == {
+        "0-0": "out of memory",
+        "1-0": "overloaded",
+    }
+
+
+def test_failures_are_grouped_by_server_and_by_task(runs: str, ask: Callable[..., Asked]) -> None:
+    """Of a task the cause of its example is said too."""
+    by_server = ask("failures", "r-failed", "--group", "server", "--collector", runs)[1].splitlines()
+    assert by_server == ["failures by server", "     1  math_agent  e.g. 1-0", "     1  policy_model  e.g. 0-0"]
+    by_task = ask("failures", "r-failed", "--group", "task", "--limit", "1", "--collector", runs)[1].splitlines()
+    assert by_task[1:3] == [
+        "     1  math_agent 0  e.g. 0-0",
+        "        model call to policy_model: http_status 500",
+    ]
+    assert by_task[-1] == "        and 1 more group"
 
 
 def test_a_run_without_failures_says_so(runs: str, ask: Callable[..., Asked]) -> None:

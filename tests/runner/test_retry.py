@@ -71,7 +71,7 @@ def test_rollouts_that_have_used_up_gyms_attempts_are_not_waited_for(tmp_path: P
     """Three of them by default; the cure is named."""
     done = run(tmp_path, [{"1": BUSY}])
     assert (done.returncode, rounds_of(tmp_path)) == (3, [False, True, True])
-    assert "no round 3 of 5: all 1 rollouts left are terminal or have used up their 3 attempts" in done.stderr
+    assert "no round 3 of 5: 1 rollout left is terminal or has used up its 3 attempts" in done.stderr
     assert "rollcall forget" in done.stderr
 
 

@@ -178,6 +178,15 @@ class DispatchAbandoned:
 
 
 @dataclass(frozen=True, slots=True)
+class ProxyGone:
+    """A proxy has died, and its successor says so: nobody waits for the dispatches that it had open."""
+
+    proxy: Id
+    ended_at: float
+    event: Literal["proxy_gone"] = "proxy_gone"
+
+
+@dataclass(frozen=True, slots=True)
 class CarrierShared:
     """A carrier that several rollouts turned out to share: what it had bound to these dispatches has no owner."""
 
@@ -210,6 +219,48 @@ class Topology:
     event: Literal["topology"] = "topology"
 
 
+SPANS_TOGETHER = 10_000
+"""Spans in one event at the most."""
+
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Short = Annotated[str, Field(max_length=200)]
+
+Shared = tuple[Text, Kind, Role, Text, Text, Short, Annotated[int, Field(ge=0, le=1000)], Short, Text]
+"""What many spans have in common: server, kind, role, method, path, the exchange on whose behalf, depth, owner_by,
+carrier. The words are those of a `Tag`."""
+
+Span = tuple[
+    Annotated[int, Field(ge=0)],
+    Id,
+    Seconds,
+    Seconds | None,
+    Annotated[int, Field(ge=0, le=999)] | None,
+    What | Literal[""],
+    Short,
+]
+"""One exchange: the number of its `Shared`, its id, when it began and ended (seconds since the epoch; None while it is
+in flight), its status, what went wrong, and the call that its tag names. The last two are empty for a good one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Exchanges of a dispatch, good ones too. They decide nothing and may be lost; `lost` counts those that were.
+
+    An exchange that lasts is told while it is in flight, and again when it has ended, which then is what holds.
+    """
+
+    dispatch: Id
+    shared: Annotated[list[Shared], Field(max_length=SPANS_TOGETHER)]
+    spans: Annotated[list[Span], Field(max_length=SPANS_TOGETHER)]
+    lost: Annotated[int, Field(ge=0, le=2**53)] = 0
+    event: Literal["spans"] = "spans"
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where a span names what is not shared."""
+        if self.spans and (most := max(span[0] for span in self.spans)) >= len(self.shared):
+            raise ValueError(f"spans: one names entry {most} of `shared`, which has {len(self.shared)}")
+
+
 Event = Annotated[
     Tag
     | Recovered
@@ -220,8 +271,10 @@ Event = Annotated[
     | DispatchEnded
     | Answered
     | DispatchAbandoned
+    | ProxyGone
     | CarrierShared
     | Watched
-    | Topology,
+    | Topology
+    | Spans,
     Field(discriminator="event"),
 ]

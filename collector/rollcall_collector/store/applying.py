@@ -16,18 +16,33 @@ from ..contract.exchange import (
     Event,
     NotInspected,
     Outlived,
+    ProxyGone,
     Recovered,
+    Spans,
     Tag,
     Topology,
     Verified,
     Watched,
 )
 from ..contract.policy import PerServer, Policy
-from . import tagging
+from . import spanning, tagging
 from .bulk import insert_rows
 from .dialect import insert, lock_dispatches, share
 from .judging import PLACES, has_calls, judge_due, policies_of
-from .schema import SILENT, benchmarks, dispatches, early, rollouts, runs, senders, sessions, tags, topology, watched
+from .schema import (
+    RUNNING,
+    SILENT,
+    benchmarks,
+    dispatches,
+    early,
+    rollouts,
+    runs,
+    senders,
+    sessions,
+    tags,
+    topology,
+    watched,
+)
 from .totals import CALLS, Key
 from .working import Dispatch, Working, portions
 
@@ -105,6 +120,8 @@ class _Batch:
     def takes(self, events: Sequence[Event]) -> None:
         """Take these in, and write everything."""
         ids = {name for event in events for name in _dispatches_of(event)}
+        gone = [event.proxy for event in events if isinstance(event, ProxyGone)]
+        ids |= _open_at(self.connection, gone)
         lock_dispatches(self.connection, ids)
         self.work.read(ids)
         begun = [event for event in events if isinstance(event, DispatchBegun)]
@@ -117,6 +134,7 @@ class _Batch:
             self._apply(event)
         self.write()
         _keep_early(self.connection, self.early)
+        spanning.write(self.connection, events, self.now)
         _add_up(self.connection, [event for event in events if isinstance(event, Watched)])
         _relate(self.connection, [event for event in events if isinstance(event, Topology)])
         self.work.totals.write(self.connection)
@@ -156,7 +174,9 @@ class _Batch:
                 self._add_tag(event)
             case CarrierShared():
                 self._disown(event)
-            case Watched() | Topology():
+            case ProxyGone():
+                self._abandon(event)
+            case Watched() | Topology() | Spans():
                 pass  # these change no dispatch
             case _:
                 dispatch = self.work.get(event.dispatch)
@@ -257,6 +277,26 @@ class _Batch:
             if each is not None:
                 each.due = each.is_judged
 
+    def _abandon(self, event: ProxyGone) -> None:
+        """Close what a proxy that has died had open; what it ended before that has its end already."""
+        for name, dispatch in self.work.found.items():
+            if _is_of(name, event.proxy) and dispatch.values["state"] == "running" and not dispatch.due:
+                dispatch.set(state="abandoned", ended_at=event.ended_at)
+
+
+def _is_of(dispatch: str, proxy: str) -> bool:
+    """Whether a proxy has named a dispatch."""
+    return dispatch.startswith(f"d-{proxy}.")
+
+
+def _open_at(connection: Connection, gone: Iterable[str]) -> set[str]:
+    """The dispatches that these proxies have begun and not ended."""
+    found: set[str] = set()
+    for proxy in gone:
+        its = dispatches.c.dispatch.startswith(f"d-{proxy}.", autoescape=True)
+        found.update(connection.execute(select(dispatches.c.dispatch).where(RUNNING, its)).scalars())
+    return found
+
 
 def _said(of: type, columns: Collection[str] = ()) -> list[tuple[str, Any]]:
     """The fields of an event that no column has, each with its default."""
@@ -277,7 +317,7 @@ def _dispatches_of(event: Event) -> Sequence[str]:
     match event:
         case CarrierShared():
             return event.dispatches
-        case Watched() | Topology():
+        case Watched() | Topology() | Spans() | ProxyGone():
             return ()
         case _:
             return () if event.dispatch is None else (event.dispatch,)

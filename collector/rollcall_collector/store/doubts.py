@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, exists, func, not_, or_, select
 
 from ..contract.policy import Policy
+from ..contract.wording import plural
 from .counting import CURRENT, Benchmark
 from .hearing import Moment, has_ended
 from .schema import RUNNING, dispatches, notes, runs, sessions, tags, topology, watched
@@ -33,9 +34,10 @@ def doubts_about(
 
 def _own_doubts(benchmark: Benchmark) -> Iterator[str]:
     if unread := benchmark.fact("not_inspected"):
-        yield f"{unread} answers not inspected"
+        yield f"{plural(unread, 'answer')} not inspected"
     if misplaced := benchmark.fact("misplaced"):
-        yield f"{misplaced} rows of the results lie in the failures file: rollcall divert"
+        rows = plural(misplaced, "row of the results lies", "rows of the results lie")
+        yield f"{rows} in the failures file: rollcall divert"
 
 
 def unattributed(connection: Connection, run: str) -> dict[str, int]:
@@ -66,7 +68,7 @@ def _unowned_at(benchmark: Benchmark, unowned: dict[str, int], reach: dict[str, 
     servers = {benchmark.server or "", benchmark.agent or "", benchmark.environment_server or ""} - {""}
     known = [server for server in servers if server in reach]
     return [
-        f"{count} unattributed failures at {server}"
+        f"{plural(count, 'unattributed failure')} at {server}"
         for server, count in sorted(unowned.items())
         if not known or server in servers or any(server in reach[name] for name in known)
     ]
@@ -123,12 +125,12 @@ def warnings_about(connection: Connection, run: str, benchmarks: Sequence[Benchm
 def _hidden(benchmark: Benchmark) -> Iterator[str]:
     """What successes may hide, and calls that did not end well and are no failure."""
     if (silent := benchmark.fact("silent")) and benchmark.fact("calling"):
-        yield f"{benchmark.name}: {silent} rollouts without any model call"
+        yield f"{benchmark.name}: {plural(silent, 'rollout')} without any model call"
     for fact, text in _FACTS:
         if number := benchmark.fact(fact):
-            yield f"{benchmark.name}: {number} rollouts {text}"
+            yield f"{benchmark.name}: {plural(number, 'rollout')} {text}"
     for rule, calls in sorted(benchmark.details("pardoned").items()):
-        yield f"{benchmark.name}: {calls} failed calls are no failure by {rule}"
+        yield f"{benchmark.name}: {plural(calls, 'failed call is', 'failed calls are')} no failure by {rule}"
 
 
 _FACTS = (
@@ -141,8 +143,9 @@ _FACTS = (
 def _tools_alone(benchmark: Benchmark) -> Iterator[str]:
     """Many benchmarks show a tool's error to the model on purpose; so this is said first, with its cure."""
     if count := benchmark.fact("tools_alone"):
+        failed = f"{plural(count, 'rollout')} failed"
         yield (
-            f"{benchmark.name}: {count} rollouts failed for error statuses of tools alone (tool_errors: failure). "
+            f"{benchmark.name}: {failed} for error statuses of tools alone (tool_errors: failure). "
             "Where the model is meant to see these, put them back without a new model call: "
             "rollcall divert --reapply --tool-errors model_visible_4xx --output RESULTS"
         )

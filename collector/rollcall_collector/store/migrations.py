@@ -26,10 +26,11 @@ from .schema import (
     runs,
     schema_version,
     sessions,
+    spans,
     tags,
 )
 from .totals import CALLS, Difference, added_by
-from .working import Dispatch, placed_wrongly, portions
+from .working import NO_CAUSE, Dispatch, cause_columns, placed_wrongly, portions
 
 Row = Mapping[Any, Any]
 
@@ -79,11 +80,11 @@ def _to_3(connection: Connection) -> None:
 
 
 def _to_4(connection: Connection) -> None:
-    """Counts beside the rollouts, folded tags, and rows in the wrong file found by an index."""
+    """Counts and causes beside the rollouts, folded tags, and rows in the wrong file found by an index."""
     _add(connection, runs, ("collector_policy", "pruned_at"))
     _add(connection, dispatches, ("misplaced",))
-    _add(connection, rollouts, ("counted",))
-    for table in (counts, benchmarks, notes):
+    _add(connection, rollouts, ("counted", *NO_CAUSE))
+    for table in (counts, benchmarks, notes, spans):
         table.create(connection)
     connection.execute(text("DROP INDEX rollouts_state"))
     for index in dispatches.indexes | rollouts.indexes:
@@ -146,6 +147,7 @@ _FACTS = (
     "pardoned",
     "tools_alone",
     "failure_class",
+    "root_cause",
 )
 
 
@@ -153,7 +155,8 @@ def _counted(row: Row, totals: Difference) -> dict[str, Any]:
     values = {each.name: row[f"r_{each.name}"] for each in rollouts.c}
     counted = added_by(values["state"], row)
     totals.change((values["run"], values["benchmark"], values["rollout"]), {}, counted)
-    return values | {"counted": counted}
+    cause = cause_columns(row["root_cause"], row["failure_class"]) if values["state"] == "failed" else NO_CAUSE
+    return values | {"counted": counted} | cause
 
 
 def _place_benchmarks(connection: Connection) -> None:

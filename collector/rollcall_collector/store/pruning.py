@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, Table, and_, delete, e
 from . import dialect
 from .database import writing
 from .hearing import Moment, has_ended
-from .schema import benchmarks, counts, dispatches, rollouts, runs, sessions, tags, watched
+from .schema import benchmarks, counts, dispatches, rollouts, runs, sessions, spans, tags, watched
 
 TOGETHER = 2000
 """Rows of a table that are removed in one transaction at the most."""
@@ -76,7 +76,8 @@ def _remove(engine: Engine, so_far: Progress, on_progress: Callable[[Progress], 
     on_progress(so_far)
     run = so_far.run
     while names := _some(engine, dispatches, dispatches.c.dispatch, dispatches.c.run == run):
-        _delete(engine, (tags, tags.c.claimed.in_(names)), (dispatches, dispatches.c.dispatch.in_(names)))
+        of_them = (tags, tags.c.claimed.in_(names)), (spans, spans.c.dispatch.in_(names))
+        _delete(engine, *of_them, (dispatches, dispatches.c.dispatch.in_(names)))
         done["dispatches"] += len(names)
         on_progress(Progress(run, so_far.done, so_far.total, **done))
     while names := _some(engine, rollouts, rollouts.c.rollout, rollouts.c.run == run):
@@ -104,6 +105,9 @@ def _remove_unowned(engine: Engine) -> None:
         first = connection.execute(select(func.min(sessions.c.started_at))).scalar()
         old = (tags.c.dispatch.is_(None),) + (() if first is None else (tags.c.last_at < first,))
         connection.execute(delete(tags).where(*old))
+        unknown = spans.c.dispatch.not_in(select(dispatches.c.dispatch))
+        older = () if first is None else (spans.c.received_at < first,)
+        connection.execute(delete(spans).where(unknown, *older))
 
 
 def _give_back(engine: Engine) -> None:

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import ColumnElement, Connection, Engine, func, or_, select
 
 from ..contract.gate import Counts, exit_status
 from ..contract.policy import Policy
+from ..contract.spans import marked
 from .counting import (
     Benchmark,
     counted_benchmarks,
@@ -17,14 +18,19 @@ from .counting import (
     with_reasons,
 )
 from .doubts import doubts_about, servers_watched, stalled, unattributed, warnings_about
+from .grouping import By, groups
 from .hearing import Moment, has_ended
 from .judging import policy_of_run
 from .placing import healed, moves
-from .schema import FAILED, dispatches, runs, sessions, tags
+from .schema import FAILED, dispatches, rollouts, runs, sessions, tags
+from .spanning import Found, spans_of
 from .tagging import first_and_last
+from .timing import timeline
 
 _ROLLOUT = ("benchmark", "task_index", "rollout_index", "stage_index", "attempt", "state", "dispatch")
 
+SPANS = 1000
+"""Calls of a dispatch that are shown where nothing else is asked for."""
 
 _OF_OTHERS = ("aggregate", "reverify")
 """Modes of sessions that work on what other runs wrote: none of them is the latest run."""
@@ -105,9 +111,21 @@ class Reader:
             return moves(connection, _resolve(connection, run))
 
     def rollouts(
-        self, run: str, state: str | None, benchmark: str | None, limit: int, after: int, now: float
+        self,
+        run: str,
+        state: str | None,
+        benchmark: str | None,
+        limit: int,
+        after: int,
+        now: float,
+        *,
+        cause: str | None = None,
+        words: str | None = None,
     ) -> list[dict[str, Any]]:
-        """Rollouts of a run in order of benchmark and index, `limit` of them from number `after` on."""
+        """Rollouts of a run in order of benchmark and index, `limit` of them from number `after` on.
+
+        `cause` is a group's id; `words` are looked for in ids, benchmarks, classes and root causes.
+        """
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
             current = current_rollouts(name, self.at(now), state).subquery()
@@ -119,12 +137,33 @@ class Reader:
                 asked = asked.where(current.c.state == state)
             if benchmark:
                 asked = asked.where(current.c.benchmark == benchmark)
+            if cause:
+                asked = asked.where(current.c.cause == cause)
+            if words:
+                asked = asked.where(or_(*(_contains(current.c[name], words) for name in _SEARCHED)))
             order = (current.c.benchmark, current.c.task_index, current.c.rollout_index, current.c.rollout)
             rows = connection.execute(asked.order_by(*order).limit(limit).offset(after)).all()
             return [_rollout(row) for row in rows]
 
-    def rollout(self, run: str, rollout: str, now: float, benchmark: str | None = None) -> dict[str, Any]:
-        """One rollout with its dispatches and their tags. Raises UnknownRunError."""
+    def groups(self, run: str, by: By, limit: int) -> dict[str, Any]:
+        """The failed rollouts of a run, grouped, the largest groups first. Raises UnknownRunError."""
+        with self._engine.connect() as connection:
+            name = _resolve(connection, run)
+            return {"run": name, "group": by, **groups(connection, name, by, limit)}
+
+    def timeline(self, run: str) -> dict[str, Any]:
+        """When attempts of a run have failed. Raises UnknownRunError."""
+        with self._engine.connect() as connection:
+            name = _resolve(connection, run)
+            return {"run": name, **timeline(connection, name)}
+
+    def rollout(
+        self, run: str, rollout: str, now: float, benchmark: str | None = None, spans: int = SPANS
+    ) -> dict[str, Any]:
+        """One rollout with its dispatches, their tags, and the first `spans` calls of each. Raises UnknownRunError.
+
+        `benchmarks` names all that have a rollout of this id, of which the first is told unless one is asked for.
+        """
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
             current = current_rollouts(name, self.at(now)).subquery()
@@ -132,13 +171,14 @@ class Reader:
             asked = select(current, *columns).outerjoin_from(
                 current, dispatches, dispatches.c.dispatch == current.c.dispatch
             )
-            asked = asked.where(current.c.rollout == rollout)
-            if benchmark:
-                asked = asked.where(current.c.benchmark == benchmark)
-            found = connection.execute(asked).first()
+            asked = asked.where(current.c.rollout == rollout).order_by(current.c.benchmark)
+            there = connection.execute(asked).all()
+            found = next((row for row in there if benchmark in (None, row.benchmark)), None)
             if found is None:
-                raise UnknownRunError(f"run {name} has no rollout {rollout}")
-            return _rollout(found) | {"dispatches": _dispatches(connection, name, found.benchmark, rollout)}
+                raise UnknownRunError(_no_rollout(connection, name, rollout, [row.benchmark for row in there]))
+            told = _dispatches(connection, name, found.benchmark, rollout, spans)
+            about = {"run": name, "benchmarks": [row.benchmark for row in there], "now": now}
+            return _rollout(found) | about | {"dispatches": told}
 
     def failures(self, run: str) -> Iterator[dict[str, Any]]:
         """The failure rows of a run, one for each failed attempt, in order of time."""
@@ -147,6 +187,13 @@ class Reader:
             name = _resolve(connection, run)
             for row in connection.execution_options(yield_per=100).execute(asked.where(dispatches.c.run == name)):
                 yield row.row
+
+
+_SEARCHED = ("rollout", "benchmark", "cause_words")
+
+
+def _contains(column: ColumnElement[str], words: str) -> ColumnElement[bool]:
+    return func.lower(column).contains(words.lower(), autoescape=True)
 
 
 def _resolve(connection: Connection, run: str) -> str:
@@ -215,24 +262,48 @@ def _status(connection: Connection, run: str, at: Moment, default: Policy) -> di
 
 def _rollout(row: Any) -> dict[str, Any]:
     return {"id": row.rollout, **{name: getattr(row, name) for name in _ROLLOUT}, "root_cause": row.root_cause} | {
+        "cause": row.cause,
         "class": row.failure_class,
         "terminal": bool(row.terminal),
     }
 
 
-def _dispatches(connection: Connection, run: str, benchmark: str, rollout: str) -> list[dict[str, Any]]:
+def _no_rollout(connection: Connection, run: str, rollout: str, benchmarks: Sequence[str]) -> str:
+    """What is said of a rollout that is not there: the benchmarks that have it, or the ids that come nearest."""
+    if benchmarks:
+        return f"run {run} has no rollout {rollout} of that benchmark; it has one of {', '.join(benchmarks)}"
+    task = rollout.partition("-")[0]
+    near = func.abs(rollouts.c.task_index - int(task[:9])) if task.isdecimal() else rollouts.c.task_index
+    asked = select(rollouts.c.rollout).where(rollouts.c.run == run).group_by(rollouts.c.rollout)
+    order = (func.min(near), func.min(rollouts.c.rollout_index), rollouts.c.rollout)
+    nearest = connection.execute(asked.order_by(*order).limit(_NEAREST)).scalars().all()
+    return f"run {run} has no rollout {rollout}" + (f"; the nearest are {', '.join(nearest)}" if nearest else "")
+
+
+_NEAREST = 5
+
+
+def _dispatches(connection: Connection, run: str, benchmark: str, rollout: str, spans: int) -> list[dict[str, Any]]:
     owner = (dispatches.c.run == run, dispatches.c.benchmark == benchmark, dispatches.c.rollout == rollout)
-    found = connection.execute(
+    rows = connection.execute(
         select(dispatches).where(*owner).order_by(dispatches.c.started_at, dispatches.c.dispatch)
     ).all()
-    return [_dispatch(connection, row) for row in found]
+    found = spans_of(connection, [row.dispatch for row in rows]) if spans else {}
+    return [_with_spans(_dispatch(connection, row), found.get(row.dispatch, Found()), spans) for row in rows]
+
+
+def _with_spans(dispatch: dict[str, Any], found: Found, limit: int) -> dict[str, Any]:
+    """A dispatch with its first calls, how many there are, and how many were not kept."""
+    shown = marked(found.calls, dispatch["tags"], dispatch["root_cause"])[:limit]
+    return dispatch | {"spans": shown, "spans_known": len(found.calls), "spans_lost": found.lost}
 
 
 def _dispatch(connection: Connection, row: Any) -> dict[str, Any]:
     here = (tags.c.claimed == row.dispatch, tags.c.dispatch == row.dispatch)
     kept = connection.execute(select(tags).where(*here).order_by(tags.c.ended_at, tags.c.exchange)).all()
     names = ("dispatch", "session", "state", "attempt", "started_at", "ended_at", "root_cause")
-    return {name: getattr(row, name) for name in names} | {"tags": [_tag(each) for each in kept]}
+    told = {name: getattr(row, name) for name in names} | {"class": row.failure_class}
+    return told | {"tags": [_tag(each) for each in kept]}
 
 
 def _tag(record: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ words (https://www.sqlite.org/partialindex.html).
 from typing import Any
 
 from sqlalchemy import JSON as ANY_JSON
-from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, MetaData, Table, text
+from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, LargeBinary, MetaData, Table, text
 from sqlalchemy import Text as AnyText
 from sqlalchemy.types import TypeDecorator
 
@@ -44,6 +44,8 @@ SILENT = text("dispatches.state = 'succeeded' AND dispatches.model_calls = 0")
 def _where(condition: str) -> dict[str, Any]:
     return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
 
+
+_BY_TASK = ("benchmark", "task_index", "rollout_index", "rollout")
 
 schema_version = Table("schema_version", metadata, Column("version", Integer, primary_key=True))
 
@@ -99,8 +101,12 @@ rollouts = Table(
     Column("dispatch", String),  # the last one, whose verdict is the rollout's
     Column("attempt", BigInteger, nullable=False, default=0),
     Column("counted", JSON, nullable=False),  # what it adds to `counts`: name, or name:detail, to number
+    Column("cause", String),  # where it has failed: the cause's id, its server, and words to search in
+    Column("cause_server", String),
+    Column("cause_words", Text),
     Index("rollouts_listed", "run", "state", "benchmark", "task_index", "rollout_index", "rollout"),
     Index("rollouts_rollout", "run", "rollout"),
+    Index("rollouts_causes", "run", "cause_server", "cause", *_BY_TASK, **_where("cause IS NOT NULL")),
 )
 
 dispatches = Table(
@@ -184,6 +190,19 @@ tags = Table(  # one record for all exchanges of a call that ended badly in one 
     Column("blameless", Boolean, nullable=False, default=False),  # withholds nothing where nobody owns it
     Index("tags_ended", "last_at", "server", **_where("dispatch IS NULL")),
     Index("tags_received", "received_at", "server", **_where("dispatch IS NULL")),
+)
+
+spans = Table(  # one record for each event of spans, whether its dispatch is known or not
+    "spans",
+    metadata,
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("dispatch", String, nullable=False),
+    Column("received_at", Float),  # by the collector's clock
+    Column("lost", BigInteger, nullable=False, default=0),  # exchanges that were not kept
+    Column("disowned", String),  # a carrier that was shared: what it has named is not this dispatch's
+    Column("kept", LargeBinary),  # see `spanning`
+    Index("spans_dispatch", "dispatch"),
+    Index("spans_received", "received_at"),
 )
 
 early = Table(  # what was told of a dispatch that another proxy has yet to tell of

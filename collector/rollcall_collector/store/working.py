@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, select
 
+from ..contract.causes import cause_in
 from ..contract.exchange import DispatchBegun
 from . import dialect
 from .bulk import insert_rows, replace_rows, update_rows
@@ -136,10 +137,11 @@ class Working:
         state = own if own in _ENDS else "missing"
         counted: Added = added_by(state, dispatch.values)
         before: Added = rollout.values["counted"]
-        if counted == before and key not in self._begun:
+        cause = _cause(state, dispatch, rollout.values)
+        if counted == before and key not in self._begun and cause.items() <= rollout.values.items():
             return None
         self.totals.change(key, before, counted)
-        rollout.values.update(state=state, counted=counted)
+        rollout.values.update(cause, state=state, counted=counted)
         return dict(zip(("run", "benchmark", "rollout"), key, strict=True)) | rollout.values
 
     def _read_rollouts(self, keys: set[Key]) -> dict[Key, _Rollout]:
@@ -171,6 +173,25 @@ def _current(dispatch: Dispatch) -> dict[str, Any]:
         "agent": begun.get("agent"),
         "environment_server": begun.get("environment_server"),
     } | indices
+
+
+NO_CAUSE: dict[str, Any] = {"cause": None, "cause_server": None, "cause_words": None}
+
+
+def _cause(state: str, dispatch: Dispatch, rollout: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of why a rollout has failed. Its root cause is at hand only where it was judged just now."""
+    if state != "failed":
+        return NO_CAUSE
+    if "root_cause" not in dispatch.changed:
+        return {name: rollout[name] for name in NO_CAUSE}
+    return cause_columns(dispatch.values["root_cause"], dispatch.values["failure_class"])
+
+
+def cause_columns(root_cause: Mapping[str, Any] | None, failure_class: str | None) -> dict[str, Any]:
+    """The columns of a failed rollout that say why."""
+    cause = cause_in(root_cause)
+    words = f"{failure_class or ''} {cause.words} {cause.line}".strip()
+    return {"cause": cause.id, "cause_server": cause.server, "cause_words": words}
 
 
 def _place(dispatch: Dispatch) -> None:

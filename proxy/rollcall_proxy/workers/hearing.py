@@ -2,17 +2,18 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import count
 from typing import Any
-from uuid import uuid4
 
 from rollcall_collector.contract.exchange import Tag
 
 from ..carriers import Carriers
+from ..clock import now
 from ..departing import Departure
+from ..exchange import exchange_ids
 from ..ledger import Ledger
 from ..owners import Head, find_owner
 from ..recording import Records
+from ..spans import Outlet
 from ..upstream import Upstream
 from ..watch import Watch
 from .words import bytes_from, good_from, key_from, tag_from
@@ -29,7 +30,8 @@ class Hearing:
     ledger: Ledger
     carriers: Carriers
     watch: Watch
-    _ids: Iterator[str] = field(default_factory=lambda: (f"{uuid4().hex[:12]}.{number}" for number in count(1)))
+    spans: Outlet
+    _ids: Iterator[str] = field(default_factory=exchange_ids)
 
     def seen(self, counted: list[list[Any]], server: Callable[[int], Upstream]) -> None:
         """Exchanges that have begun."""
@@ -37,14 +39,17 @@ class Hearing:
             if is_model_call:
                 self.ledger.saw_model_call(dispatch, times)
             upstream, run = server(number), self.ledger.run_of(dispatch)
+            upstream.used_at = now()
             if run is not None:
                 self.watch.saw(upstream.name, upstream.kind, run, caller, times)
 
-    async def bad(self, about: dict[str, Any], departure: Departure) -> None:
-        """An exchange that did not end well; returns when its tag is stored."""
-        tag = self._tag(about)
+    async def bad(self, about: dict[str, Any], departure: Departure) -> str:
+        """An exchange that did not end well; returns its call when its tag is stored."""
+        tag, key = self._tag(about), key_from(about["key"])
         caused = await departure.caused(tag.what, about["leaving"], about["hint"])
-        await self.records.keep(replace(tag, shutdown=caused), key_from(about["key"]))
+        tag = self.records.called(replace(tag, shutdown=caused), key)
+        await self.records.keep(tag, key)
+        return tag.call
 
     def good(self, about: dict[str, Any]) -> None:
         """An exchange that may have healed something."""

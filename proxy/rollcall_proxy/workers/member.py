@@ -32,6 +32,7 @@ class Worker:
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     asked: "dict[int, asyncio.Future[None]]" = field(default_factory=dict)
     number: int = 0
+    in_flight: int = 0
     stops: bool = False
 
     @property

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 Process = TypeVar("Process")
 
-_BACKLOG = 4096
+BACKLOG = 4096
 _AGAIN_S = 0.2
 """Seconds after which connections are accepted again where there were no more open files."""
 _PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -47,13 +47,11 @@ class Place(Generic[Process]):
 
 
 class Accepting:
-    """Accepts what comes to a bound socket; `took` gets each connection."""
+    """Accepts what comes to a socket that listens; `took` gets each connection."""
 
     def __init__(self, bound: socket.socket, took: Callable[[socket.socket], None]) -> None:
         self._loop, self._bound, self._took = asyncio.get_running_loop(), bound, took
         self._again: asyncio.TimerHandle | None = None
-        bound.listen(_BACKLOG)
-        bound.setblocking(False)
         self._loop.add_reader(bound.fileno(), self._accept)
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ from .asking import Rounds
 from .channel import Message
 from .hearing import Hearing
 from .member import Worker, begun
-from .places import Accepting, Place
+from .places import BACKLOG, Accepting, Place
 from .sharing import workers_owner
 from .words import departure_as_json, place_as_json, standing_as_json, window_as_json
 
@@ -59,7 +59,8 @@ class Pool:
         self._closing = False
         self._kinds: dict[str, Callable[[Worker, Message], None]] = {
             "ready": self._is_ready,
-            "answer": lambda worker, said: worker.answered(said.about["number"]),
+            "answer": self._answer,
+            "spans": lambda _, said: hearing.spans.put(said.about["dispatch"], said.data, said.about["count"]),
             "seen": self._seen,
             "bad": self._bad,
             "good": lambda _, said: hearing.good(said.about),
@@ -82,6 +83,8 @@ class Pool:
 
     async def listen(self, bound: socket.socket, upstream: Upstream, handler: Handler) -> None:
         """Serve what comes to a bound socket, in all processes; `handler` is called with what comes to this one."""
+        bound.listen(BACKLOG)
+        bound.setblocking(False)
         place: Place[Member] = Place(len(self._places), upstream, bound, handler)
         self._places.append(place)
         self._windows[upstream.url], self._departures[upstream.url] = upstream.window, upstream.departure
@@ -89,6 +92,11 @@ class Pool:
         upstream.departure.tell = lambda departure: self._tell_all("departure", departure_as_json(departure))
         self._tell_all("place", place_as_json(place.number, place.upstream))
         self._accepting.append(Accepting(bound, lambda accepted: self._spread(place, accepted)))
+
+    @property
+    def in_flight(self) -> int:
+        """Exchanges that were in flight in workers when these were settled last."""
+        return sum(worker.in_flight for worker in self._workers)
 
     async def settled(self) -> None:
         """Returns when everything is in that workers have seen before this was called."""
@@ -239,6 +247,10 @@ class Pool:
     def _is_ready(self, worker: Worker, _: Message) -> None:
         worker.ready.set()
 
+    def _answer(self, worker: Worker, said: Message) -> None:
+        worker.in_flight = said.about["in_flight"]
+        worker.answered(said.about["number"])
+
     def _seen(self, _: Worker, said: Message) -> None:
         self._hearing.seen(said.about["seen"], lambda number: self._places[number].upstream)
 
@@ -246,8 +258,8 @@ class Pool:
         self._work("tag of a worker's", self._tagged(worker, said.about))
 
     async def _tagged(self, worker: Worker, about: dict[str, Any]) -> None:
-        await self._hearing.bad(about, self._departures[about["url"]])
-        worker.channel.send("stored", {"number": about["number"]})
+        call = await self._hearing.bad(about, self._departures[about["url"]])
+        worker.channel.send("stored", {"number": about["number"], "call": call})
 
     def _window(self, worker: Worker, said: Message) -> None:
         self._windows[said.about["url"]].learn(said.about["since"], said.about["last"])

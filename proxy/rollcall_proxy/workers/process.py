@@ -17,11 +17,12 @@ from ..departing import Departure
 from ..exchange import exchange_ids, head_from, taken_in
 from ..forwarding import Forwarder
 from ..settings import ProxySettings, engine_settings
+from ..spans import SOON_S, Spans
 from ..upstream import Upstream, Window
 from .channel import Channel, Message
 from .sharing import workers_owner
 from .standing import Standing
-from .telling import InForce, Telling
+from .telling import InForce, Outlet, Telling
 from .words import departure_as_json, key_from, window_as_json
 
 log = logging.getLogger(__name__)
@@ -37,7 +38,8 @@ class Worker:
         self._channel, self._settings = channel, ProxySettings(**about["settings"])
         self._engine = wire.Engine(engine_settings(self._settings))
         self._in_force, self._standing = InForce(), Standing()
-        self._telling = Telling(channel, self._in_force, self._standing)
+        self._spans = Spans(Outlet(channel), self._settings.spans)
+        self._telling = Telling(channel, self._in_force, self._standing, self._spans)
         observe = self._settings.mode == "observe"
         self._forwarder = Forwarder(self._engine, self._telling, observe, self._settings.inspect_limit)
         self._upstreams: dict[int, Upstream] = {}
@@ -50,8 +52,8 @@ class Worker:
             "window": lambda said: self._window_of(said["url"]).learn(said["since"], said["last"]),
             "departure": lambda said: self._departure_of(said["url"]).learn(said["since"]),
             "standing": self._stands,
-            "over": lambda said: self._standing.over(said["dispatch"]),
-            "stored": lambda said: self._telling.stored(said["number"]),
+            "over": self._ended,
+            "stored": lambda said: self._telling.stored(said["number"], said["call"]),
             "tell": self._tell,
         }
 
@@ -68,11 +70,18 @@ class Worker:
             await asyncio.sleep(_TOLD_S)
             self._telling.tell_seen()
 
+    async def tell_spans(self) -> None:
+        """Tell from time to time what was seen of dispatches that go on."""
+        while True:
+            await asyncio.sleep(SOON_S)
+            self._spans.tell()
+
     async def close(self, grace: float) -> None:
         """End as the engine does, and tell the rest."""
         await self._engine.close(grace)
         self._forwarder.close()
         self._telling.tell_seen()
+        self._spans.tell()
 
     def _adopt(self, said: Message) -> None:
         if said.connection is None:
@@ -116,13 +125,18 @@ class Worker:
         self._standing.failed(said["dispatch"], key_from(said["key"]), said["generating"], said["ended_at"])
         self._answer(said)
 
+    def _ended(self, said: dict[str, Any]) -> None:
+        self._standing.over(said["dispatch"])
+        self._spans.close(said["dispatch"])
+
     def _tell(self, said: dict[str, Any]) -> None:
         self._telling.tell_seen()
         self._answer(said)
 
     def _answer(self, said: dict[str, Any]) -> None:
         if "number" in said:
-            self._channel.send("answer", {"number": said["number"]})
+            in_flight = sum(upstream.in_flight for upstream in self._upstreams.values())
+            self._channel.send("answer", {"number": said["number"], "in_flight": in_flight})
 
     def _window_of(self, url: str) -> Window:
         if url not in self._windows:
@@ -149,7 +163,7 @@ class Life:
     async def live(self) -> None:
         """Work until the first process says stop, or is gone."""
         if (worker := await self._begun) is not None:
-            async with background(worker.tell(), "tell"):
+            async with background(worker.tell(), "tell"), background(worker.tell_spans(), "spans"):
                 grace = await self._over
                 await worker.close(grace)
         self._channel.close()

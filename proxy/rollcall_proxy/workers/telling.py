@@ -13,6 +13,7 @@ from ..exchange import Bad, Exchange
 from ..owners import COOKIE, OWNER_FIELD
 from ..recording import NO_CALL, cancellation, good_from, hint_in
 from ..roles import MODEL_ROLES
+from ..spans import Spans
 from .channel import Channel
 from .standing import Standing
 from .words import bytes_as_json, good_as_json, key_as_json
@@ -30,14 +31,25 @@ class InForce:
         self.policy = Policy()
 
 
+class Outlet:
+    """Where spans go."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def put(self, dispatch: str, event: bytes, count: int) -> None:
+        """Have the first process send an event."""
+        self._channel.send("spans", {"dispatch": dispatch, "count": count}, event)
+
+
 class Telling:
     """A `Recorder`."""
 
-    def __init__(self, channel: Channel, in_force: InForce, standing: Standing) -> None:
-        self._channel, self.in_force, self._standing = channel, in_force, standing
+    def __init__(self, channel: Channel, in_force: InForce, standing: Standing, spans: Spans) -> None:
+        self._channel, self.in_force, self._standing, self.spans = channel, in_force, standing, spans
         self._seen: Counter[Seen] = Counter()
         self._ids: Iterator[int] = count()
-        self._stored: dict[int, asyncio.Future[None]] = {}
+        self._stored: dict[int, asyncio.Future[str]] = {}
 
     def saw(self, exchange: Exchange, server: int) -> None:
         """An exchange with an owner begins."""
@@ -64,17 +76,18 @@ class Telling:
         about = {"tag": tag, "key": key_as_json(key), "leaving": leaving, "hint": hint_in(bad), "number": number}
         self._channel.send("bad", about | {"url": exchange.upstream.url, "named": _named(exchange)})
         try:
-            await stored
+            self.spans.ended(exchange, bad.what, bad.status, await stored)
         finally:
             del self._stored[number]
 
-    def stored(self, number: int) -> None:
-        """A tag is stored."""
+    def stored(self, number: int, call: str) -> None:
+        """A tag is stored, as one of this call."""
         if (waiting := self._stored.get(number)) is not None and not waiting.done():
-            waiting.set_result(None)
+            waiting.set_result(call)
 
     def ended_well(self, exchange: Exchange, unread: bool) -> None:
         """Tell what may heal a call."""
+        self.spans.ended(exchange, status=exchange.status)
         if unread:
             self._channel.send("not_inspected", good_as_json(good_from(exchange)))
         if self._standing.may_heal(exchange):
@@ -83,7 +96,9 @@ class Telling:
     def cancelled(self, exchange: Exchange) -> None:
         """The caller went away first."""
         if exchange.dispatch is not None and not exchange.tagged:
-            self._channel.send("cancelled", {"tag": cancellation(exchange), "named": _named(exchange)})
+            tag = cancellation(exchange)
+            self.spans.ended(exchange, tag.what, exchange.status, tag.call)
+            self._channel.send("cancelled", {"tag": tag, "named": _named(exchange)})
 
 
 def _named(exchange: Exchange) -> dict[str, Any]:

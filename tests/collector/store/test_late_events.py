@@ -98,7 +98,7 @@ def test_an_answer_that_was_not_read_withholds_unless_it_came_too_late(
     store.sends(begun(), *events)
     (benchmark,) = store.gate()["benchmarks"]
     assert store.counts() == {"succeeded": 1}
-    assert benchmark["reason"] == ("" if complete else "1 answers not inspected")
+    assert benchmark["reason"] == ("" if complete else "1 answer not inspected")
 
 
 def test_what_was_not_read_of_a_replaced_dispatch_withholds_nothing(store: Store) -> None:
@@ -165,7 +165,7 @@ def test_what_was_not_read_before_the_dispatch_is_known_withholds_it(store: Stor
     store.expects(0)
     store.sends(not_inspected(), sender="p-2")
     store.sends(begun(), ended())
-    assert store.gate()["benchmarks"][0]["reason"] == "1 answers not inspected"
+    assert store.gate()["benchmarks"][0]["reason"] == "1 answer not inspected"
 
 
 @pytest.mark.parametrize("placed", ["results", "failures"])

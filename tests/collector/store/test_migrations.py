@@ -47,7 +47,7 @@ def test_a_run_of_an_older_program_is_what_it_was(migrated: Store) -> None:
     }
     assert [row["_rollcall"]["dispatch"] for row in migrated.reader.failures("r-1")] == ["d-1", "d-2"]
     assert (status["unattributed"], status["servers"][0]["exchanges"]) == (1, 7)
-    assert "math_agent: 1 rollouts masked, which Gym leaves out of the metrics" in status["warnings"]
+    assert "math_agent: 1 rollout masked, which Gym leaves out of the metrics" in status["warnings"]
 
 
 def test_tags_of_an_older_program_are_folded(migrated: Store) -> None:

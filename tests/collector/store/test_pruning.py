@@ -1,7 +1,7 @@
 """Removing old runs: whole, never one that is alive, and so that what was stopped is finished."""
 
 import pytest
-from collector_events import T0, begun, ended, run_tag, tag
+from collector_events import T0, begun, ended, run_tag, spans, tag
 from collector_store import Store
 from rollcall_collector.store.hearing import Moment
 from rollcall_collector.store.pruning import Progress, prune
@@ -25,6 +25,7 @@ def runs(store: Store) -> Store:
         store.expects(0, 1, run=run)
         dispatch = f"d-{number}"
         store.sends(begun(dispatch, run=run, session=session), run_tag(dispatch), ended(dispatch, "bad"))
+        store.takes_at(start + 1, spans(dispatch), spans(f"d-unknown-{number}"))
         store.sends(tag(None, f"x-{number}", ended_at=start + 1))
         store.beats(session, start + 10, ended=number < 4)
     store.beats("s-4", NOW.now)

@@ -22,6 +22,10 @@ QUESTIONS: dict[str, Callable[[Reader], Any]] = {
     "one": lambda reader: reader.rollout("r-many", "5-0", T0 + 5),
     "failed": lambda reader: reader.rollouts("r-many", "failed", None, 10, 0, T0 + 5),
     "failures": lambda reader: list(reader.failures("r-many")),
+    "by_cause": lambda reader: reader.groups("r-many", "cause", 10),
+    "by_server": lambda reader: reader.groups("r-many", "server", 10),
+    "by_task": lambda reader: reader.groups("r-many", "task", 10),
+    "timeline": lambda reader: reader.timeline("r-many"),
     "runs": lambda reader: reader.runs(T0 + 5),
 }
 _THROUGH = re.compile(r"(?:SCAN|Seq Scan on) (rollouts|dispatches|tags)\b(?! USING INDEX tags_)")

@@ -36,11 +36,11 @@ def test_after_facts_of_successes(store: Store) -> None:
     store.sends(begun(), NotInspected("d-1", "policy_model", 0.0), ended(masked=True, empty_output=True))
     store.sends(begun("d-2", "1-0"), ended("d-2", unscored=True, model_calls=1))
     (found,) = store.reader.status("r-1", 0)["benchmarks"]
-    assert "1 answers not inspected" in found["reason"]
+    assert "1 answer not inspected" in found["reason"]
     store.sends(begun("d-3"))
     assert store.reader.status("r-1", 0)["warnings"] == [
         "math_agent: its inner calls were never seen (outer hop only); its failures are not all known",
-        "math_agent: 1 rollouts left unscored on purpose",
+        "math_agent: 1 rollout left unscored on purpose",
     ]
 
 

@@ -22,8 +22,8 @@ def test_rollouts_that_failed_for_tools_alone_are_said_first_with_the_cure(store
     assert first.startswith("math_agent: 2 rollouts failed for error statuses of tools alone (tool_errors: failure)")
     assert "rollcall divert --reapply --tool-errors model_visible_4xx --output RESULTS" in first
     assert others == [
-        "math_agent: 1 rollouts masked, which Gym leaves out of the metrics",
-        "math_agent: 1 failed calls are no failure by unknown_route",
+        "math_agent: 1 rollout masked, which Gym leaves out of the metrics",
+        "math_agent: 1 failed call is no failure by unknown_route",
     ]
 
 
@@ -57,6 +57,6 @@ def test_pardoned_calls_are_counted_by_rule_and_benchmark(store: Store) -> None:
     store.sends(begun("d-2", "0-0", **code), tag("d-2", "x-3", role="close_session", kind="resources"), ended("d-2"))
     store.sends(begun("d-3", "1-0"), tag("d-3", "x-4", **PROBE), tag("d-3", "x-5"), ended("d-3"))
     assert warnings(store) == [
-        "code_agent: 1 failed calls are no failure by clean_up",
-        "math_agent: 1 failed calls are no failure by unknown_route",
+        "code_agent: 1 failed call is no failure by clean_up",
+        "math_agent: 1 failed call is no failure by unknown_route",
     ]

@@ -100,7 +100,7 @@ def test_a_failed_call_without_a_known_owner_is_unattributed(store: Store, owner
     store.is_asked()
     status = store.reader.status("r-1", T0)
     assert (store.counts(), status["unattributed"], status["complete"]) == ({"succeeded": 1}, 1, False)
-    assert status["reasons"] == ["1 unattributed failures at policy_model"]
+    assert status["reasons"] == ["1 unattributed failure at policy_model"]
 
 
 def test_a_cancelled_call_without_an_owner_withholds_nothing(store: Store) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 import re
 import resource
+import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,16 +26,31 @@ class ProxyProcess:
             self.process.kill()
         await self.process.wait()
 
+    def told_to_stop(self) -> None:
+        """SIGTERM."""
+        self.process.send_signal(signal.SIGTERM)
+
+    async def ends(self) -> int:
+        """Its exit status."""
+        return await asyncio.wait_for(self.process.wait(), 15)
+
     def disk_full(self) -> None:
         """From now on no file of the process grows: what a full disk does."""
         resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
 
 
+def free_address() -> str:
+    """An address that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
 @asynccontextmanager
-async def proxy_process(world: World, **more: str) -> AsyncIterator[ProxyProcess]:
-    """Start a proxy for the world, with more options; the world speaks to it from now on."""
-    options = {"listen": "127.0.0.1:0", "collector": world.collector, "spool": world.spool, "connect-window": "0.001"}
-    flags = [part for name, value in (options | more).items() for part in (f"--{name}", str(value))]
+async def proxy_process(world: World, listen: str = "127.0.0.1:0", **more: str) -> AsyncIterator[ProxyProcess]:
+    """Start a proxy for the world; the world speaks to it from now on."""
+    options = {"listen": listen, "collector": world.collector, "spool": world.spool, "connect-window": "0.001", **more}
+    flags = [part for name, value in options.items() for part in (f"--{name}", str(value))]
     command = [sys.executable, "-m", "rollcall_runner", "proxy", *flags]
     process = await asyncio.create_subprocess_exec(
         *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL

@@ -1,7 +1,7 @@
 """What callers and servers see of each other through the engine, byte for byte."""
 
 import pytest
-from wirestage.cases import ASKED, END, GET, HI, NO_HTTP, PASSES, REFUSED, Case
+from wirestage.cases import ASKED, END, GET, HI, NO_HTTP, PASSES, REFUSED, Case, Seen
 from wirestage.through import Wire
 
 
@@ -9,29 +9,23 @@ def names(cases: list[Case]) -> list[str]:
     return [case.name for case in cases]
 
 
-async def played(wire: Wire, case: Case, direct: bool) -> tuple[bytes, bytes, str]:
-    """What the server saw, what the caller saw, and how the caller's connection stands."""
+async def played(wire: Wire, case: Case, direct: bool) -> Seen:
     wire.plays(case.server)
     caller = await wire.caller(*case.caller, direct=direct)
-    server_sees = case.sent if case.server_sees is None or direct else case.server_sees
-    caller_sees = case.answered if case.caller_sees is None or direct else case.caller_sees
-    await caller.settled(len(caller_sees), case.end, patience=0.2 if direct else 5.0)
-    await (await wire.server.peer()).until(lambda: len(wire.server.seen) >= len(server_sees))
-    return wire.server.seen, caller.seen, caller.end
+    wanted = case.direct if direct else case.by_engine
+    await caller.settled(len(wanted.caller), case.end, patience=0.2 if direct else 5.0)
+    await (await wire.server.peer()).until(lambda: len(wire.server.seen) >= len(wanted.server))
+    return Seen(wire.server.seen, bytes(caller.seen), caller.end)
 
 
 @pytest.mark.parametrize("case", PASSES, ids=names(PASSES))
 async def test_each_side_sees_what_it_must(wire: Wire, case: Case) -> None:
-    server_sees = case.sent if case.server_sees is None else case.server_sees
-    caller_sees = case.answered if case.caller_sees is None else case.caller_sees
-    assert await played(wire, case, direct=False) == (server_sees, caller_sees, case.end)
+    assert await played(wire, case, direct=False) == case.by_engine
 
 
 @pytest.mark.parametrize("case", PASSES, ids=names(PASSES))
 async def test_only_cases_with_a_reason_differ_from_direct(wire: Wire, case: Case) -> None:
-    server_sees = case.sent if case.server_sees is None else case.server_sees
-    caller_sees = case.answered if case.caller_sees is None else case.caller_sees
-    differs = await played(wire, case, direct=True) != (server_sees, caller_sees, case.end)
+    differs = await played(wire, case, direct=True) != case.by_engine
     assert differs == bool(case.why)
 
 

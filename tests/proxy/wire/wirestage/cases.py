@@ -5,7 +5,7 @@ sent: nothing is changed on the way. A case with `why` differs from what both wo
 why it must.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .raw import End, Script, Step, closes, eof, pause, resets, until
 
@@ -22,14 +22,43 @@ ASKED = until(END + END)
 HOP = "fields of one hop are not passed on (RFC 9110 7.6.1)"
 CHUNKS = "chunks may be cut anew, and their extensions are dropped (RFC 9112 7.1.1)"
 WHITE = "white space around a value is not part of it (RFC 9110 5.5)"
+ENDLESS = OK + CHUNKED + END + b"2\r\nhi\r\n"
 CLOSE = "an answer that ends with its connection says so (RFC 9112 9.6)"
 OLD = "HTTP/1.0 has neither chunks nor 1xx, and its connection is closed (RFC 9112 6.1, RFC 9110 15.2)"
-HERE = "100 is answered by the hop itself (RFC 9110 10.1.1)"
+TOLD_APART = "goes in chunks, so that its end and a cut-off cannot be taken for each other (RFC 9112 8)"
+ORIGIN = "a server is asked in origin-form (RFC 9112 3.2.1)"
+HERE = "100 is given by the hop itself once the server is connected (RFC 9110 10.1.1), as by nginx and Envoy"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the server saw on all its connections, what the caller saw, and how the caller's connection stands.
+
+    `owners` are the tokens with which Rollcall has named owners to the server.
+    """
+
+    server: bytes
+    caller: bytes
+    end: str
+    owners: list[bytes] = field(default_factory=list, compare=False)
+
+
+@dataclass(frozen=True)
+class Sees:
+    """What each side sees through the whole proxy where that is not what it sees through the engine, and why not."""
+
+    why: str
+    server: bytes | None = None
+    caller: bytes | None = None
+    end: End | None = None
 
 
 @dataclass(frozen=True)
 class Case:
-    """One exchange, or several on one connection."""
+    """One exchange, or several on one connection.
+
+    `whole` says where the whole proxy, in which the engine is one part, is not as the engine.
+    """
 
     name: str
     caller: Script
@@ -38,6 +67,7 @@ class Case:
     caller_sees: bytes | None = None
     end: End = "open"
     why: str = ""
+    whole: Sees | None = None
 
     @property
     def sent(self) -> bytes:
@@ -49,15 +79,45 @@ class Case:
         """All that the server sends."""
         return b"".join(step for step in self.server if isinstance(step, bytes))
 
+    @property
+    def reasons(self) -> str:
+        """Why it is seen otherwise than without the proxy; empty where it is not."""
+        return self.whole.why if self.whole else self.why
+
+    @property
+    def direct(self) -> Seen:
+        """What is seen without anything between the two; what the server does behind its last byte is not in it."""
+        return Seen(self.sent, self.answered, self.end)
+
+    @property
+    def by_engine(self) -> Seen:
+        """What must be seen through the engine."""
+        server = self.sent if self.server_sees is None else self.server_sees
+        return Seen(server, self.answered if self.caller_sees is None else self.caller_sees, self.end)
+
+    @property
+    def by_proxy(self) -> Seen:
+        """What must be seen through the whole proxy, but for the owner that it names to the server."""
+        seen, other = self.by_engine, self.whole
+        if other is None:
+            return seen
+        return Seen(
+            seen.server if other.server is None else other.server,
+            seen.caller if other.caller is None else other.caller,
+            other.end or seen.end,
+        )
+
 
 def asks(name: str, request: bytes, on: bytes | None = None, why: str = "") -> Case:
     """A request that comes to the server as it is, or as `on`."""
     return Case(name, (request,), (until((on or request)[-4:]), HI), on, None, "open", why)
 
 
-def answers(name: str, *answer: Step, to: bytes | None = None, end: End = "open", why: str = "") -> Case:
+def answers(
+    name: str, *answer: Step, to: bytes | None = None, end: End = "open", why: str = "", whole: Sees | None = None
+) -> Case:
     """An answer to GET that comes to the caller as it is, or as `to`."""
-    return Case(name, (GET + END,), (ASKED, *answer), None, to, end, why)
+    return Case(name, (GET + END,), (ASKED, *answer), None, to, end, why, whole)
 
 
 REQUESTS = [
@@ -75,7 +135,12 @@ REQUESTS = [
     asks("a query with every sign", b"GET /p?a=b&c=%zz;[]{}|\\^`<>\"' HTTP/1.1\r\n" + HOST + END),
     asks("dots and double slashes", b"GET //a/../b/./c HTTP/1.1\r\n" + HOST + END),
     asks("a fragment, which should not be there", b"GET /a#b HTTP/1.1\r\n" + HOST + END),
-    asks("absolute-form", b"GET http://server:1/x?y HTTP/1.1\r\n" + HOST + END),
+    Case(
+        "absolute-form",
+        (b"GET http://server:1/x?y HTTP/1.1\r\n" + HOST + END,),
+        (ASKED, HI),
+        whole=Sees(server=b"GET /x?y HTTP/1.1\r\n" + HOST + END, why=ORIGIN),
+    ),
     asks("raw bytes above 127 in the target", b"GET /\xc3\xa9\xff HTTP/1.1\r\n" + HOST + END),
     asks("odd-cased names", b"GET / HTTP/1.1\r\nhOsT: server\r\nx-ODD-case: 1\r\n" + END),
     asks("a repeated field, in its order", GET + b"X-A: 2\r\nX-B: x\r\nX-A: 1\r\nx-a: 3\r\n" + END),
@@ -240,8 +305,15 @@ ANSWERS = [
         to=OK + b"Connection: close\r\n" + END + b"hi",
         end="closed",
         why=CLOSE,
+        whole=Sees(TOLD_APART, caller=ENDLESS + b"0\r\n\r\n", end="open"),
     ),
-    answers("an end by closing that is said", OK + b"Connection: close\r\n" + END + b"hi", closes, end="closed"),
+    answers(
+        "an end by closing that is said",
+        OK + b"Connection: close\r\n" + END + b"hi",
+        closes,
+        end="closed",
+        whole=Sees(TOLD_APART, caller=ENDLESS + b"0\r\n\r\n", end="open"),
+    ),
     answers(
         "an end by closing, of HTTP/1.0",
         b"HTTP/1.0 200 OK\r\n" + END + b"hi",
@@ -249,6 +321,7 @@ ANSWERS = [
         to=OK + b"Connection: close\r\n" + END + b"hi",
         end="closed",
         why=CLOSE,
+        whole=Sees(TOLD_APART, caller=ENDLESS + b"0\r\n\r\n", end="open"),
     ),
     answers(
         "a server that closes after a length",
@@ -258,7 +331,7 @@ ANSWERS = [
         why=HOP,
     ),
     answers(
-        "what Connection names",
+        "what an answer's Connection names",
         OK + b"Connection: X-Gone\r\nX-Gone: 1\r\nKeep-Alive: 5\r\n" + LENGTH_2 + END + b"hi",
         to=HI,
         why=HOP,
@@ -308,6 +381,7 @@ ANSWERS = [
         pause(),
         resets,
         end="reset",
+        whole=Sees(TOLD_APART, caller=ENDLESS, end="closed"),
     ),
     Case("HEAD with a length", (b"HEAD / HTTP/1.1\r\n" + HOST + END,), (ASKED, OK + b"Content-Length: 99\r\n" + END)),
     Case("HEAD with chunks", (b"HEAD / HTTP/1.1\r\n" + HOST + END,), (ASKED, OK + CHUNKED + END)),
@@ -320,6 +394,15 @@ ANSWERS = [
         "chunks for HTTP/1.0",
         (b"GET / HTTP/1.0\r\n" + HOST + END,),
         (ASKED, OK + b"Trailer: X\r\n" + CHUNKED + END + b"2\r\nhi\r\n0\r\nX: y\r\n\r\n"),
+        GET + END,
+        OK + END + b"hi",
+        "closed",
+        OLD,
+    ),
+    Case(
+        "an end by closing, for HTTP/1.0",
+        (b"GET / HTTP/1.0\r\n" + HOST + END,),
+        (ASKED, OK + END + b"hi", closes),
         GET + END,
         OK + END + b"hi",
         "closed",
@@ -358,7 +441,7 @@ CONVERSATIONS = [
         (POST + b"Expect: 100-continue\r\n" + LENGTH_2 + END + b"hi",),
         (until(b"hi"), HI),
         POST + LENGTH_2 + END + b"hi",
-        why=HOP,
+        why=HERE,
     ),
     Case(
         "an early answer, and the rest of the request",
@@ -420,6 +503,15 @@ CONVERSATIONS = [
 ]
 
 PASSES = [*REQUESTS, *ANSWERS, *CONVERSATIONS]
+
+LOST: dict[str, Script] = {
+    "closed without a byte": (ASKED, closes),
+    "reset without a byte": (ASKED, resets),
+    "closed within the status line": (ASKED, OK[:9], closes),
+    "closed within the head": (ASKED, OK + LENGTH_2, pause(), closes),
+    "closed behind an interim answer": (ASKED, b"HTTP/1.1 103 x\r\n" + END, pause(), closes),
+}
+"""Servers that go away before the head of their answer is whole."""
 
 CHUNKED_POST = POST + CHUNKED + END
 

@@ -19,10 +19,12 @@ _PATIENCE_S = 5.0
 
 
 class Peer:
-    """One side of one connection; `seen` is all it has received."""
+    """One side of one connection; `seen` is all it has received, `view` what its script sees of that."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self.writer = reader, writer
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, view: Callable[[bytes], bytes] = bytes
+    ) -> None:
+        self._reader, self.writer, self.view = reader, writer, view
         self.seen, self.end = bytearray(), "open"
         self.has_ended = False
         self._more = asyncio.Event()
@@ -80,7 +82,7 @@ def until(part: bytes) -> Step:
     """Wait until this was seen."""
 
     async def step(peer: Peer) -> None:
-        await peer.until(lambda: part in peer.seen)
+        await peer.until(lambda: part in peer.view(peer.seen))
 
     return step
 
@@ -125,15 +127,16 @@ def listening() -> socket.socket:
 class Server:
     """Follows a script on each connection: the first script on the first one, and so on; then it only reads."""
 
-    def __init__(self) -> None:
+    def __init__(self, view: Callable[[bytes], bytes] = bytes) -> None:
+        self._view = view
         self.scripts: list[Script] = []
         self.peers: list[Peer] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._accepted = asyncio.Event()
 
-    async def start(self) -> int:
-        """Listen; the port."""
-        bound = listening()
+    async def start(self, bound: socket.socket | None = None) -> int:
+        """Listen, on a socket of its own where none is given; the port."""
+        bound = bound or listening()
         self._server = await asyncio.start_server(self._accept, sock=bound, limit=1 << 20)
         return int(bound.getsockname()[1])
 
@@ -159,7 +162,7 @@ class Server:
             await peer.close()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        peer, number = Peer(reader, writer), len(self.peers)
+        peer, number = Peer(reader, writer, self._view), len(self.peers)
         self.peers.append(peer)
         self._accepted.set()
         if number < len(self.scripts):

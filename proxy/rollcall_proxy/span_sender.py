@@ -1,0 +1,119 @@
+"""The way of spans to the collector: beside the sender's, so that no tag and no verdict ever waits behind them.
+
+Spans decide nothing. They are not spooled: what waits is bounded in bytes, and what finds no room is counted by its
+dispatch, and told when the collector takes events again. A batch keeps its numbers until it is taken, so that one whose
+answer was lost has no second effect; what is dropped has none yet.
+"""
+
+import asyncio
+import logging
+from collections import Counter, deque
+from contextlib import suppress
+
+import aiohttp
+import orjson
+
+log = logging.getLogger(__name__)
+
+_TOGETHER_BYTES = 1024 * 1024
+"""Bytes of a batch from which on no further event joins it."""
+_TOGETHER = 512
+"""Events in one batch at the most."""
+_AGAIN_S = 0.5
+"""Seconds between attempts to reach a collector that is away."""
+_TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
+_COUNTED = 100_000
+"""Dispatches for each of which it is counted what was dropped; of others only the sum is logged."""
+_LAST_S = 2.0
+"""Seconds that the end of the process waits for spans."""
+
+
+_Told = tuple[str, bytes, int]
+"""(dispatch, event as JSON, exchanges that it tells of)"""
+
+
+class SpanSender:
+    """Sends events of spans under a sender's name of its own; `limit` bounds the bytes that wait."""
+
+    def __init__(self, client: aiohttp.ClientSession, collector: str, name: str, limit: int) -> None:
+        self._client, self._url, self._name, self._limit = client, f"{collector}/v1/events", name, limit
+        self._queue: deque[_Told] = deque()
+        self._bytes, self._next = 0, 1
+        self._lost: Counter[str] = Counter()
+        self._something, self._settled = asyncio.Event(), asyncio.Event()
+        self._away = False
+        self.dropped = 0
+
+    def put(self, dispatch: str, event: bytes, count: int) -> None:
+        """Take an event that tells of `count` exchanges; where there is no room for it, they are counted as lost."""
+        if self._bytes + len(event) > self._limit:
+            self._drop(dispatch, count)
+        else:
+            self._queue.append((dispatch, event, count))
+            self._bytes += len(event)
+        self._something.set()
+        if not self._away:
+            self._settled.clear()
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            while self._queue or self._lost:
+                await self._send(self._batch())
+            self._settled.set()
+
+    async def flush(self) -> None:
+        """The process ends: wait a little for what has been put, but not for a collector that is away."""
+        if self._queue or self._lost:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._settled.wait(), _LAST_S)
+        left = sum(count for _, _, count in self._queue)
+        if left or self.dropped:
+            log.warning("the collector did not take %d calls: `rollcall show` will not have them", left + self.dropped)
+
+    async def _send(self, batch: list[_Told]) -> None:
+        """Send a batch until it is taken or refused."""
+        events = b",".join(event for _, event, _ in batch)
+        body = b'{"sender":"%s","first":%d,"events":[%s]}' % (self._name.encode(), self._next, events)
+        while True:
+            status = await self._post(body)
+            self._away = status is None
+            if status is not None:
+                break
+            self._settled.set()
+            await asyncio.sleep(_AGAIN_S)
+        self._next += len(batch)
+        self._bytes -= sum(len(event) for _, event, _ in batch)
+        if status != 200:
+            log.error("the collector refused %d events of spans with status %d", len(batch), status)
+            self.dropped += sum(count for _, _, count in batch)
+
+    def _batch(self) -> list[_Told]:
+        batch: list[_Told] = []
+        size = 0
+        while self._queue and len(batch) < _TOGETHER and size < _TOGETHER_BYTES:
+            batch.append(self._queue.popleft())
+            size += len(batch[-1][1])
+        for dispatch in [*self._lost][: _TOGETHER - len(batch)]:
+            lost = self._lost.pop(dispatch)
+            told = {"event": "spans", "dispatch": dispatch, "shared": [], "spans": [], "lost": lost}
+            batch.append((dispatch, orjson.dumps(told), lost))
+            self._bytes += len(batch[-1][1])
+        return batch
+
+    async def _post(self, body: bytes) -> int | None:
+        """The collector's answer; None where it is away or has no room now."""
+        fields = {"Content-Type": "application/json"}
+        try:
+            async with self._client.post(self._url, data=body, headers=fields, timeout=_TIMEOUT) as answer:
+                await answer.read()
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            return None
+        return None if answer.status >= 500 or answer.status == 429 else answer.status
+
+    def _drop(self, dispatch: str, count: int) -> None:
+        self.dropped += count
+        if dispatch in self._lost or len(self._lost) < _COUNTED:
+            self._lost[dispatch] += count
