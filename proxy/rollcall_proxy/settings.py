@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from rollcall_collector.settings import Address, state_folder
 
@@ -11,6 +11,7 @@ from . import wire
 from .sender import WAITING_BYTES
 
 HOUR = 3600.0
+_MOST_WORKERS = 64
 
 
 def _http_url(value: str) -> str:
@@ -26,6 +27,13 @@ def _named_url(value: str) -> str:
     return f"{name}={_http_url(url)}"
 
 
+def _processes(value: object) -> int:
+    text = str(value)
+    if not text.isdecimal() or not 1 <= int(text) <= _MOST_WORKERS:
+        raise ValueError(f"{text!r} is no number of processes; write 1 to {_MOST_WORKERS}")
+    return int(text)
+
+
 def _port_range(value: str) -> str:
     low, _, high = value.partition("-")
     if not (low.isdecimal() and high.isdecimal() and 0 < int(low) <= int(high) <= 65535):
@@ -36,6 +44,7 @@ def _port_range(value: str) -> str:
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
 NamedUrl = Annotated[str, AfterValidator(_named_url)]
 PortRange = Annotated[str, AfterValidator(_port_range)]
+Processes = Annotated[int, BeforeValidator(_processes)]
 Seconds = Annotated[float, Field(gt=0)]
 
 
@@ -73,9 +82,7 @@ class ProxySettings(Limits):
     allow_hosts: Annotated[list[str], NoDecode] = Field(
         default_factory=list, description="HOST:PORT that may be reached through the main port as an HTTP proxy"
     )
-    workers: int = Field(
-        1, ge=1, le=64, description="processes that carry calls: one, or the first with so many less one beside it"
-    )
+    workers: Processes = Field(1, description="processes that carry calls, each on a core of its own; 1 to 64")
     mode: Literal["enforce", "observe"] = Field("enforce", description="observe: tag and judge, change nothing")
     spool: Path = Field(
         default_factory=lambda: state_folder() / "spool", description="folder for events while the collector is away"
