@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 GYM_VERSIONS := 0.4.0 0.5.1 0.6.0 0.7.0
 FITS := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: setup demo demo-gym test bench lint format clean
+.PHONY: setup demo demo-gym test bench chaos lint format clean
 .DEFAULT_GOAL := setup
 
 setup: $(READY)
@@ -43,6 +43,10 @@ test: setup
 bench: setup
 	$(BIN)/python -m bench $(BENCH)
 
+# Random kills and partitions of every part of a run: docs/chaos.md. CHAOS takes flags, such as '--seeds 1-20 --jobs 2'.
+chaos: setup
+	$(BIN)/python -m chaos $(CHAOS)
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -53,5 +57,5 @@ format: setup
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .demo .gym .bench dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .demo .gym .bench .chaos dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -12,7 +12,8 @@ import uvloop
 
 BIG = 64 * 1024 * 1024
 _WORD = b'{"status":"completed","output":[]}'
-_BODY = b"x" * BIG
+_TEXT = b'{"status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"%b"}]}]}'
+_BODY = _TEXT % (b"x" * (BIG - len(_TEXT) + 2))
 HELD: "list[Served]" = []
 
 

@@ -149,9 +149,13 @@ class Rollouts(Answer):
     next: int | None
 
 
+_NOT_OF_ITS_OWN = ("event", "dispatch", "count")
+"""Fields of a Tag that a record has for itself, or not at all."""
+
+
 def _of_an_exchange() -> dict[str, Any]:
     hints = get_type_hints(Tag, include_extras=True)
-    return {each.name: (hints[each.name], ...) for each in fields(Tag) if each.name not in ("event", "dispatch")}
+    return {each.name: (hints[each.name], ...) for each in fields(Tag) if each.name not in _NOT_OF_ITS_OWN}
 
 
 TagRecord = create_model(

@@ -4,7 +4,7 @@ Lines fit 80 columns but where a server's name or a path is long: these are whol
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .contract.spans import Call, tree
@@ -24,7 +24,8 @@ def plain(text: str, _: str) -> str:
 
 def rollout_text(rollout: Mapping[str, Any], paint: Paint = plain) -> str:
     """The whole story of a rollout, as the API tells it."""
-    lines = fitted(f"rollout {rollout['id']} of {rollout['benchmark']}: {rollout['state']} (run {rollout['run']})")
+    lines = fitted(f"rollout {rollout['id']} of {rollout['benchmark']}: {rollout['state']}")
+    lines += fitted(f"run {rollout['run']}")
     others = [name for name in rollout["benchmarks"] if name != rollout["benchmark"]]
     if others:
         lines += fitted(f"{', '.join(others)} also have a rollout {rollout['id']}: ask with their `benchmark`", "  ")
@@ -36,15 +37,25 @@ def rollout_text(rollout: Mapping[str, Any], paint: Paint = plain) -> str:
 
 
 def _dispatch(dispatch: Mapping[str, Any], now: float, paint: Paint) -> list[str]:
-    began, ended = dispatch["started_at"], dispatch["ended_at"]
-    state = dispatch["state"] + (f" ({dispatch['class']})" if dispatch["class"] else "")
-    lasts = f"took {duration(ended - began)}" if ended is not None else f"open since {duration(now - began)}"
-    at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(began))
-    lines = fitted(f"attempt {dispatch['attempt']}: {state}, {lasts}")
-    lines += fitted(f"dispatch {dispatch['dispatch']}, began {at}", "  ")
+    """One dispatch; its times are None where only a failure row tells of it."""
+    calls, state, is_open = dispatch["spans"], dispatch["state"], dispatch["state"] == "running"
+    said = [state + (f" ({dispatch['class']})" if dispatch["class"] else ""), *_times(dispatch, now)]
+    began = dispatch["started_at"]
+    first = min((call["started_at"] for call in calls), default=0.0) if began is None else began
+    at = "" if began is None else time.strftime(", began %Y-%m-%d %H:%M:%S UTC", time.gmtime(began))
+    lines = fitted(f"attempt {dispatch['attempt']}: {', '.join(said)}")
+    lines += fitted(f"dispatch {dispatch['dispatch']}{at}", "  ")
     lines += _cause(dispatch["root_cause"])
-    lines += _calls(dispatch["spans"], began, None if ended is not None else now, paint)
+    lines += _calls(calls, first, now if is_open else None, paint)
     return [*lines, *_missing(dispatch)]
+
+
+def _times(dispatch: Mapping[str, Any], now: float) -> Iterator[str]:
+    began, ended = dispatch["started_at"], dispatch["ended_at"]
+    if began is not None and ended is not None:
+        yield f"took {duration(ended - began)}"
+    elif began is not None and dispatch["state"] == "running":
+        yield f"for {duration(now - began)}"
 
 
 def _cause(cause: Mapping[str, Any] | None) -> list[str]:

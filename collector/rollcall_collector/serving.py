@@ -78,9 +78,12 @@ def _allow(error: web.HTTPException) -> dict[str, str] | None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A bound TCP socket; port 0 takes any free one. Raises OSError that names the address."""
+    """A bound TCP socket; port 0 takes any free one. Raises OSError that names the address.
+
+    It names its protocol, since asyncio leaves Nagle's algorithm on where a socket does not (CPython, `_set_nodelay`).
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))

@@ -1,11 +1,11 @@
 """One exchange on its way through the proxy, and the tag it leaves when it does not end well."""
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from uuid import uuid4
 
+import xxhash
 from rollcall_collector.contract.calls import CallKey
 from rollcall_collector.contract.context_limit import refused_for_length
 from rollcall_collector.contract.excerpt import excerpt
@@ -43,7 +43,7 @@ class Exchange:
     tagged: bool = False
     status: int | None = None
     _beginning: bytes = b""
-    _digesting: "hashlib.blake2b | None" = None
+    _digesting: "xxhash.xxh3_128 | None" = None
 
     @property
     def path(self) -> str:
@@ -77,12 +77,12 @@ class Exchange:
         elif not self._beginning and len(piece) <= _SMALL:
             self._beginning = piece  # digested when somebody asks, which nobody does where nothing has failed
         else:
-            self._digesting = hashlib.blake2b(self._beginning + piece, digest_size=16)
+            self._digesting = xxhash.xxh3_128(self._beginning + piece)
 
     def digest(self) -> bytes:
         """The digest of what has passed of the body."""
         if self._digesting is None:
-            self._digesting = hashlib.blake2b(self._beginning, digest_size=16)
+            self._digesting = xxhash.xxh3_128(self._beginning)
         return self._digesting.digest()
 
     def key(self) -> CallKey:

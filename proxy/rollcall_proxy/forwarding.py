@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
+from sys import maxsize
 
 from rollcall_collector.tasks import spawn
 
@@ -80,6 +81,12 @@ class Forwarder:
     def refusal(self, exchange: Exchange, error: UpstreamError) -> Whole | None:
         """The answer in the server's place; none in observe mode, where the connection is dropped."""
         return None if self._observe else in_place_of(exchange.upstream, error)
+
+    async def refuse(self, request: wire.Exchange, exchange: Exchange, error: UpstreamError) -> None:
+        """Answer without asking the server, once the tag is stored; a retry is known by the whole body."""
+        exchange.passes(await request.read_body(maxsize))
+        await self.records.ended_badly(exchange, bad_from(error), False)
+        await in_place_of(exchange.upstream, error).deliver(request)
 
     def store(self, exchange: Exchange, bad: Bad, leaving: bool, then: Callable[[], None]) -> None:
         """Have an exchange tagged; `then` is called when its tag is stored, or cannot be."""

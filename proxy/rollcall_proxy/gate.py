@@ -5,17 +5,21 @@ Where a benchmark is released with failures, what is passed on is changed (`aggr
 """
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 import orjson
+from rollcall_collector.contract.exchange import Event
 from rollcall_collector.contract.gate import Counts, coverage_metrics, withheld_metrics
 
 from .aggregating import is_left_out
 from .sender import NotStoredError, Sender
-from .watch import Watch
 from .workers.crew import Crew
+
+Untold = Callable[[], Sequence[Event]]
+"""What this proxy knows and has not told yet; from then on it is told."""
 
 _DELIVERY_S = 5.0
 """Seconds for which the gate waits until the spool has been delivered."""
@@ -44,15 +48,17 @@ class Released:
 class Gate:
     """Asks the collector whether metrics may be computed."""
 
-    def __init__(self, client: aiohttp.ClientSession, collector: str, sender: Sender, watch: Watch, crew: Crew) -> None:
-        self._client, self._collector, self._sender, self._watch = client, collector, sender, watch
+    def __init__(
+        self, client: aiohttp.ClientSession, collector: str, sender: Sender, untold: Untold, crew: Crew
+    ) -> None:
+        self._client, self._collector, self._sender, self._untold = client, collector, sender, untold
         self._crew = crew
 
     async def undelivered(self) -> str | None:
         """Why the collector may not know everything yet; waits a while for the spool to be delivered."""
         await self._crew.settled()
         try:
-            await self._sender.store(*self._watch.told())
+            await self._sender.store(*self._untold())
         except NotStoredError as error:
             return str(error)
         for _ in range(int(_DELIVERY_S / 0.1)):

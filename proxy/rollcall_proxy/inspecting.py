@@ -43,6 +43,14 @@ class Reading(Protocol):
 
 def reading_of(exchange: Exchange, said: Said, policy: Policy, limit: int) -> Reading:
     """How an answer is read; `limit` are the bytes of its body that are held for that."""
+    try:
+        return _reading_of(exchange, said, policy, limit)
+    except Exception:  # whatever it is, the answer must pass
+        log.exception("reading an answer failed in Rollcall; it passes as it is and counts as not inspected")
+        return Unread(unread=True)
+
+
+def _reading_of(exchange: Exchange, said: Said, policy: Policy, limit: int) -> Reading:
     status, kind = said.status, said.media_type
     if said.tunnel:
         return Unread()
@@ -112,8 +120,11 @@ class FailedStatus:
 
     def end(self) -> Bad | None:
         """The status, the body's beginning, and what the user's rules find in it."""
-        about = self.about
-        rules = about.asked.in_body(beginning(bytes(self._body), about.coding)[:KEPT])
+        about, rules = self.about, tuple[str, ...]()
+        try:
+            rules = about.asked.in_body(beginning(bytes(self._body), about.coding)[:KEPT])
+        except Exception:  # whatever it is, the answer must pass
+            log.exception("reading a failed answer failed in Rollcall; it passes as it is, and no rule speaks of it")
         return Bad("http_status", "", about.status, self._body, about.coding, stream=about.stream, rules=rules)
 
 

@@ -27,11 +27,12 @@ from .resend import Execution, Executions, Key
 from .roles import MODEL_ROLES, role_of
 from .sender import Sender
 from .sessions import SessionOfRun, Sessions, UnknownSessionError
-from .upstream import Upstream
+from .upstream import Upstream, UpstreamError
 from .watch import Watch
 
 log = logging.getLogger(__name__)
 
+TOO_MANY = UpstreamError("unreachable", "more callers than Rollcall's connections, which are all in use; raise them")
 _NAMED_IN_BODY = frozenset({"run", "seed_session", "verify"})
 
 
@@ -66,10 +67,13 @@ class Intake:
         head = head_from(request.head)
         role = role_of(upstream.kind, without_url_owner(head.path))
         owner = find_owner(head, self.carriers, NAMING_A_NESTED_RUN if role == "run" else WAYS)
-        if owner is None and role in _NAMED_IN_BODY:
+        if owner is None and role in _NAMED_IN_BODY and not request.surplus:
             self._slowly(request, upstream, self._read_and_answer(request, upstream, head, role))
             return
         exchange = self._exchange(request.head, upstream, head, owner)
+        if request.surplus:
+            self._slowly(request, upstream, self.forwarder.refuse(request, exchange, TOO_MANY))
+            return
         if not self.observe and _asks_for_metrics(exchange):
             self._slowly(request, upstream, self.metrics.answer(request, exchange))
             return
@@ -104,8 +108,7 @@ class Intake:
     async def _read_and_answer(self, request: wire.Exchange, upstream: Upstream, head: Head, role: Role) -> None:
         """What only its body can name."""
         body = await request.read_body(maxsize)
-        plain = decoded(body, head.fields.get("content-encoding", ""))
-        head = replace(head, identity=identify(_json(plain or b""), upstream.name))
+        head = replace(head, identity=_identity(body, head, upstream.name))
         owner = find_owner(head, self.carriers, NAMING_A_NESTED_RUN if role == "run" else WAYS)
         if role == "run" and self._is_outermost(head, upstream, owner):
             owner = None
@@ -236,6 +239,15 @@ def dispatch_of(name: str, identity: Identity, exchange: Exchange, session: Sess
         attempt=identity.attempt,
         identity=identity.keys,
     )
+
+
+def _identity(body: bytes, head: Head, server: str) -> Identity | None:
+    """The rollout that a body names; None also where it cannot be read, for then it passes as nobody's."""
+    try:
+        return identify(_json(decoded(body, head.fields.get("content-encoding", "")) or b""), server)
+    except Exception:  # whatever it is, the request must pass
+        log.exception("reading a request failed in Rollcall; it passes as it is, without an owner")
+        return None
 
 
 def _json(body: bytes) -> object:

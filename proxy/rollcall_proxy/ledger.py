@@ -6,12 +6,13 @@ the collector is away. A dispatch begun at another proxy is kept from its first 
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rollcall_collector.contract.calls import CallKey, Calls
 from rollcall_collector.contract.exchange import DispatchBegun, DispatchEnded, Outlived, Recovered, Role, Tag
 from rollcall_collector.contract.policy import Policy
+from rollcall_collector.contract.repeating import way_of
 from rollcall_collector.contract.verdict import Kept, Verdict, judge
 
 _REMEMBERED = 200_000
@@ -25,14 +26,14 @@ _GENERATING = ("model", "judge")
 class Book:
     """One dispatch's page.
 
-    By call: its role, when it recovered, and when its server gave a good answer to another one. `response` is that of
-    a `/verify` request in whose verification something failed; `verified` the body and the coding of one in which
-    nothing is known here to have failed.
+    `tags` are the first and the last of each call and way of ending badly. By call: its role, when it recovered, and
+    when its server gave a good answer to another one. `response` is that of a `/verify` request in whose verification
+    something failed; `verified` the body and the coding of one in which nothing is known here to have failed.
     """
 
     begun: DispatchBegun | None = None
     calls: Calls = field(default_factory=Calls)
-    tags: list[Tag] = field(default_factory=list)
+    tags: dict[tuple[str, str], list[Tag]] = field(default_factory=dict)
     roles: dict[str, Role] = field(default_factory=dict)
     recovered: dict[str, float] = field(default_factory=dict)
     outlived: dict[str, float] = field(default_factory=dict)
@@ -102,7 +103,7 @@ class Ledger:
         """Take from dispatches the tags that a carrier had bound to them."""
         for dispatch in dispatches:
             if book := self._books.get(dispatch):
-                book.tags = [tag for tag in book.tags if tag.carrier != carrier]
+                book.tags = {key: tags for key, tags in book.tags.items() if tags[0].carrier != carrier}
 
     def call_of(self, dispatch: str | None, key: CallKey, started_at: float, ended_at: float) -> str:
         """The id of the call that a bad exchange belongs to."""
@@ -111,13 +112,18 @@ class Ledger:
         book = self._book(dispatch)
         return book.calls.ended_badly(key, started_at, ended_at, self._new_id)
 
-    def add(self, tag: Tag) -> None:
-        """Keep a tag on its dispatch's page."""
-        if tag.dispatch is not None:
-            book = self._book(tag.dispatch)
-            book.tags.append(tag)
-            book.roles[tag.call] = tag.role
-            book.outlived.pop(tag.call, None)  # it has failed again since
+    def add(self, tag: Tag) -> bool:
+        """Keep a tag on its dispatch's page; whether it changes what is known of its call, which had been outlived."""
+        if tag.dispatch is None:
+            return False
+        book = self._book(tag.dispatch)
+        known = book.tags.setdefault((tag.call, way_of(tag)), [])
+        count = known[1].count + 1 if len(known) > 1 else 1
+        known[1:] = [replace(tag, count=count)] if known else []
+        if not known:
+            known.append(tag)
+        book.roles[tag.call] = tag.role
+        return book.outlived.pop(tag.call, None) is not None
 
     def heal(
         self, dispatch: str | None, key: Callable[[], CallKey], started_at: float, ended_at: float
@@ -171,7 +177,8 @@ class Ledger:
     def verdict(self, ended: DispatchEnded) -> Verdict:
         """The verdict from what this proxy knows."""
         book, policy = self._books.get(ended.dispatch) or Book(), self._policy()
-        kept = [Kept(tag, book.recovered.get(tag.call), book.outlived.get(tag.call)) for tag in book.tags]
+        tags = (tag for known in book.tags.values() for tag in known)
+        kept = [Kept(tag, book.recovered.get(tag.call), book.outlived.get(tag.call)) for tag in tags]
         agent = book.begun.agent if book.begun else None
         return judge(ended, kept, policy, policy.swallowed(ended, agent, lambda: self._others_made_calls(book)))
 

@@ -110,7 +110,11 @@ class OutermostRun:
         except UpstreamError as error:
             return Outcome(now(), Ending("bad"), bad_from(error, said.status if said else None), error, said)
         policy = self._records.in_force.policy
-        return read_outcome(exchange, said, received, began_at=began_at, policy=policy, limit=self._limit)
+        try:
+            return read_outcome(exchange, said, received, began_at=began_at, policy=policy, limit=self._limit)
+        except Exception:  # whatever it is, the answer must pass
+            log.exception("reading an answer failed in Rollcall; it passes as it is and counts as not inspected")
+            return Outcome(began_at, Ending("result", not_inspected=True), None, None, said, received)
 
     async def _tag(self, exchange: Exchange, outcome: Outcome) -> None:
         """Tag the dispatch's own exchange where it did not end well."""
@@ -162,7 +166,8 @@ class OutermostRun:
 
     async def _stored(self, outcome: Outcome, ended: DispatchEnded) -> dict[str, Any]:
         """Have the end stored; the collector's ruling, empty where it could not be asked."""
-        events: list[Event] = [ended] if outcome.tag is None else [outcome.tag, ended]
+        own = [] if outcome.tag is None else [outcome.tag]
+        events: list[Event] = [*self._records.untold(ended.dispatch), *own, ended]
         try:
             rulings = await self._sender.store(*events)
         except NotStoredError as error:

@@ -6,7 +6,7 @@ told to it (`workers.telling`, `workers.hearing`).
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -21,6 +21,7 @@ from .encoding import decoded
 from .exchange import Bad, Exchange
 from .ledger import Ledger
 from .policy_in_force import PolicyInForce
+from .repeats import Repeats
 from .roles import MODEL_ROLES
 from .sender import NotStoredError, Sender
 from .spans import Spans
@@ -78,10 +79,22 @@ class Records:
 
     def __init__(self, ledger: Ledger, sender: Sender, in_force: PolicyInForce, spans: Spans) -> None:
         self._ledger, self._sender, self.in_force, self.spans = ledger, sender, in_force, spans
+        self._repeats = Repeats()
         self.spread: Spread | None = None
 
+    def untold(self, dispatch: str | None = None) -> list[Tag]:
+        """Tags that have only been counted so far, of one dispatch where one is named: from now on they are told."""
+        return self._repeats.all(now()) if dispatch is None else self._repeats.of(dispatch, now())
+
+    def due(self) -> list[Tag]:
+        """Tags that have been counted for long enough."""
+        return self._repeats.due(now())
+
     async def ended_badly(self, exchange: Exchange, bad: Bad, leaving: bool = False) -> None:
-        """Tag an exchange once, and have the tag stored; `leaving`: its answer says that its server is shut down."""
+        """Tag an exchange once, and have the tag stored, unless one that says the same of its call has been.
+
+        `leaving`: its answer says that its server is shut down.
+        """
         if exchange.tagged:
             return
         ended_at, exchange.tagged = now(), True
@@ -96,16 +109,18 @@ class Records:
         return replace(tag, call=self._ledger.call_of(tag.dispatch, key, tag.started_at, tag.ended_at))
 
     async def keep(self, tag: Tag, key: CallKey) -> None:
-        """Have a tag stored, and let the workers know of it."""
-        self._ledger.add(tag)
+        """Have a tag stored, unless it repeats one that has been, and let the workers know of it."""
+        told = self._repeats.take(tag, tag.ended_at, at_once=self._ledger.add(tag))
         if self.spread is None or tag.dispatch is None:
-            await self._store(tag)
+            await self._store(tag, told)
         else:
-            await asyncio.gather(self._store(tag), self.spread(tag, key))
+            await asyncio.gather(self._store(tag, told), self.spread(tag, key))
 
-    async def _store(self, tag: Tag) -> None:
+    async def _store(self, tag: Tag, told: Sequence[Tag]) -> None:
+        if not told:
+            return
         try:
-            await self._sender.store(tag)
+            await self._sender.store(*told)
         except NotStoredError as error:
             log.error("the tag of %s %s is not stored: %s", tag.method, tag.path, error)
 
@@ -131,11 +146,11 @@ class Records:
         """Note what a good exchange heals."""
         healed = self._ledger.heal(good.dispatch, good.key, good.started_at, good.ended_at)
         if healed is not None:
-            self._sender.put(healed)
+            self._sender.put(*self.untold(healed.dispatch), healed)
         if good.generating:
             outlived = self._ledger.outlive(good.dispatch, good.server, good.started_at, good.ended_at)
             if outlived is not None:
-                self._sender.put(outlived)
+                self._sender.put(*self.untold(outlived.dispatch), outlived)
 
     def cancelled(self, exchange: Exchange) -> None:
         """The caller went away first: recorded, never a failure by itself."""

@@ -10,7 +10,7 @@ from uuid import uuid4
 import aiohttp
 import orjson
 from aiohttp import web
-from rollcall_collector.contract.exchange import ProxyGone, Topology
+from rollcall_collector.contract.exchange import Event, ProxyGone, Topology
 from rollcall_collector.serving import Problem, bind, json_response, problems, read_json, url_of
 from rollcall_collector.settings import split_address
 from rollcall_collector.tasks import background
@@ -19,7 +19,7 @@ from . import wire
 from .carriers import Carriers
 from .clock import now
 from .forwarding import Forwarder
-from .gate import Gate
+from .gate import Gate, Untold
 from .gym_config import ConfigError, GymConfig, GymServer
 from .http_proxy import HttpProxy
 from .intake import Intake
@@ -62,13 +62,13 @@ class MainPort:
         sessions: Sessions,
         sender: Sender,
         gate: Gate,
-        watch: Watch,
+        untold: Untold,
         executions: Executions,
         succession: Succession,
         crew: Crew,
     ) -> None:
         self._settings, self._client, self._listeners = settings, client, listeners
-        self._sessions, self._sender, self._gate, self._watch = sessions, sender, gate, watch
+        self._sessions, self._sender, self._gate, self._untold = sessions, sender, gate, untold
         self._executions, self._succession, self._crew = executions, succession, crew
         self._related = succession.left.references
         self.draining = False
@@ -155,7 +155,7 @@ class MainPort:
         if isinstance(body, dict) and body.get("state") == "ended":
             self._executions.session_ended(session)
             await self._crew.settled()
-            self._sender.put(*self._watch.told())
+            self._sender.put(*self._untold())
             self._sessions.ended(session)
         return await self.relay(request)
 
@@ -239,11 +239,12 @@ class MainPort:
             self._sender.put(Topology(references))
 
 
-async def _tell(sender: Sender, watch: Watch) -> None:
+async def _tell(sender: Sender, watch: Watch, records: Records) -> None:
     """Send what was watched from time to time."""
     while True:
         await asyncio.sleep(_TOLD_S)
-        if events := watch.told():
+        events: list[Event] = [*watch.told(), *records.due()]
+        if events:
             sender.put(*events)
 
 
@@ -323,13 +324,17 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
         ledger, carriers = Ledger(lambda: f"c-{uuid4().hex[:16]}", lambda: in_force.policy), Carriers()
         sessions = Sessions(control, settings.collector, settings.spool, succession.left.static)
         watch = Watch(sessions.runs_on)
+
+        def untold() -> list[Event]:
+            return [*watch.told(), *records.untold()]
+
         span_sender = SpanSender(control, settings.collector, f"q-{uuid4().hex}", settings.spans_waiting)
         spans = Spans(span_sender, settings.spans)
         records = Records(ledger, sender, in_force, spans)
         hearing = Hearing(records=records, ledger=ledger, carriers=carriers, watch=watch, spans=span_sender)
         crew: Crew = Pool(settings, engine, hearing, in_force) if settings.workers > 1 else Alone(engine)
         stack.callback(crew.abandon)
-        gate = Gate(control, settings.collector, sender, watch, crew)
+        gate = Gate(control, settings.collector, sender, untold, crew)
         forwarder = Forwarder(engine, records, observe, settings.inspect_limit)
         run = OutermostRun(
             forwarder=forwarder,
@@ -358,13 +363,13 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
         listeners = Listeners(settings, host, crew, intake.take_in)
         intake.listener_of = listeners.listener_of
         http_proxy = HttpProxy(client, listeners, settings.head_server, settings.allow_hosts)
-        main = MainPort(settings, control, listeners, sessions, sender, gate, watch, executions, succession, crew)
+        main = MainPort(settings, control, listeners, sessions, sender, gate, untold, executions, succession, crew)
         runner = web.AppRunner(main.app(http_proxy), access_log=None, shutdown_timeout=1)
         stack.push_async_callback(runner.cleanup)
         await runner.setup()
         log.info("mode %s; limits: %s", settings.mode, limits_text(settings))
         await in_force.fetch()
-        sending, telling = background(sender.run(), "sender"), background(_tell(sender, watch), "watch")
+        sending, telling = background(sender.run(), "sender"), background(_tell(sender, watch, records), "watch")
         taking_over = background(_take_over(succession, sender), "succession")
         reopening, keeping = background(listeners.run(), "listeners"), background(main.keep_on(), "keeping")
         kept = background(span_sender.run(), "span sender"), background(_tell_spans(spans), "spans")
@@ -385,7 +390,7 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
             await intake.close()
             await crew.close()
             forwarder.close()
-            sender.put(*watch.told())
+            sender.put(*untold())
             hurried = hurry is not None and hurry.is_set()
             await (sender.finish(0) if hurried else sender.finish())
             spans.tell()

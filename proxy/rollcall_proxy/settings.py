@@ -1,6 +1,9 @@
 """The proxy's settings: flags of `rollcall proxy`, or `ROLLCALL_PROXY_…` variables. Times are in seconds."""
 
+from math import inf
 from pathlib import Path
+from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
+from sys import maxsize
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -12,6 +15,8 @@ from .sender import WAITING_BYTES
 
 HOUR = 3600.0
 _MOST_WORKERS = 64
+_OTHER_FILES = 128
+"""Open files that are no connections of callers, nor to their servers."""
 
 
 def _http_url(value: str) -> str:
@@ -49,7 +54,7 @@ Seconds = Annotated[float, Field(gt=0)]
 
 
 class Limits(BaseSettings):
-    """How long Rollcall waits for a server before it answers in its place. Gym itself waits for ever."""
+    """How long Rollcall waits for a server before it answers in its place, and for a caller. Gym waits for ever."""
 
     model_config = SettingsConfigDict(env_prefix="ROLLCALL_PROXY_", frozen=True, extra="ignore")
 
@@ -60,6 +65,10 @@ class Limits(BaseSettings):
     total_timeout: Seconds = Field(4 * HOUR, description="limit of the whole exchange with them")
     resend_grace: Seconds = Field(30.0, description="how long a /run is kept after its caller has left")
     run_timeout: Seconds = Field(12 * HOUR, description="limit of exchanges with agent and environment servers")
+    head_timeout: Seconds = Field(30.0, description="limit for a caller to send the head of a request")
+    body_timeout: Seconds = Field(
+        300.0, description="limit for a caller to send the next 64 KiB of a request's body, or its end"
+    )
     shutdown_probe: Seconds = Field(
         2.0, description="how long a server that says it cancelled an answer is watched for refusing connections"
     )
@@ -84,6 +93,12 @@ class ProxySettings(Limits):
     )
     workers: Processes = Field(1, description="processes that carry calls, each on a core of its own; 1 to 64")
     mode: Literal["enforce", "observe"] = Field("enforce", description="observe: tag and judge, change nothing")
+    connections: int | None = Field(
+        None,
+        gt=0,
+        description="connections of callers that are served at once, a request on a further one is answered 502 and "
+        "tagged; default: half of the files that the system lets the proxy open",
+    )
     spool: Path = Field(
         default_factory=lambda: state_folder() / "spool", description="folder for events while the collector is away"
     )
@@ -128,5 +143,19 @@ class ProxySettings(Limits):
 
 def engine_settings(settings: ProxySettings) -> wire.Settings:
     """The engine's, with which the shortest limit is looked at four times while it lasts."""
+    if settings.mode == "observe":
+        return wire.Settings(head_time=inf, body_time=inf)
     waited = (settings.first_byte_timeout, settings.idle_timeout, settings.total_timeout, settings.run_timeout)
-    return wire.Settings(tick=min(wire.Settings().tick, min(waited) / 4))
+    asked = (settings.head_timeout, settings.body_timeout)
+    return wire.Settings(
+        head_time=settings.head_timeout,
+        body_time=settings.body_timeout,
+        callers=settings.connections or _connections_possible(),
+        tick=min(wire.Settings().tick, min(*waited, *asked) / 4),
+    )
+
+
+def _connections_possible() -> int:
+    """How many callers may each have a connection to a server, with files left for the spool and the collector."""
+    soft, _ = getrlimit(RLIMIT_NOFILE)
+    return maxsize if soft == RLIM_INFINITY else max((soft - _OTHER_FILES) // 2, 1)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
+from urllib.parse import quote
 
 from rollcall_collector.contract.policy import Policy, policy_from
 from rollcall_collector.store import Reader, open_database
@@ -39,6 +40,9 @@ class Knowledge(Protocol):
     def moves(self) -> Answer: ...
 
     def rollouts(self, state: str) -> Iterable[Answer]: ...
+
+    def rollout(self, rollout: str, benchmark: str | None, spans: int) -> Answer:
+        """One rollout with its dispatches and `spans` of the calls of each. Raises NoSuchRunError."""
 
     def failure_rows(self) -> Iterable[Answer]:
         """Of every failed attempt."""
@@ -78,6 +82,10 @@ class Collector:
     def groups(self, by: str, limit: int) -> Answer:
         """The failed rollouts, grouped."""
         return self._get("/failures", group=by, limit=str(limit))
+
+    def rollout(self, rollout: str, benchmark: str | None, spans: int) -> Answer:
+        named = {} if benchmark is None else {"benchmark": benchmark}
+        return self._get(f"/rollouts/{quote(rollout, safe='')}", spans=str(spans), **named)
 
     def failure_rows(self) -> Iterator[Answer]:
         return asking.lines(self.where, asking.run_path(self._run, "/failures.jsonl"))
@@ -140,6 +148,12 @@ class Database:
         while page := self._reader.rollouts(self._run, state, None, _PAGE, after, time.time()):
             yield from page
             after += _PAGE
+
+    def rollout(self, rollout: str, benchmark: str | None, spans: int) -> Answer:
+        try:
+            return self._reader.rollout(self._run, rollout, time.time(), benchmark, spans)
+        except UnknownRunError as error:
+            raise asking.NoSuchRunError(str(error)) from error
 
     def failure_rows(self) -> Iterator[Answer]:
         return self._reader.failures(self._run)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rollcall_collector.contract.inspection import Finding, Inspector, inspector_for
-from rollcall_collector.contract.rules import Rules, load_rules
+from rollcall_collector.contract.rules import Rule, Rules, load_rules
 from rollcall_proxy.encoding import Decoder, UnreadableError
-from rollcall_proxy.inspecting import About, GoodStatus
+from rollcall_proxy.inspecting import About, FailedStatus, GoodStatus
 from rollcall_proxy.users_rules import Asked
 
 BODIES = st.binary(max_size=300)
@@ -94,6 +94,23 @@ def test_a_fault_in_the_reading_is_said_and_counts_as_not_inspected(
     assert [copy.feed(b"a"), copy.feed(b"b"), copy.end()] == [None, None, None]
     assert copy.unread
     assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+def test_a_fault_in_reading_a_failed_answer_is_said_and_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """Its status alone says that it failed."""
+    copy = FailedStatus(About(500, "", False, Asked((Faulty("faulty", "failure", pattern="x"),))))
+    assert copy.feed(b"body") is None
+    bad = copy.end()
+    assert bad is not None
+    assert (bad.what, bad.status, bytes(bad.body), bad.rules) == ("http_status", 500, b"body", ())
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+class Faulty(Rule):
+    """A rule with a fault in its reading."""
+
+    def matches_body(self, body: bytes) -> bool:
+        raise ZeroDivisionError("a fault")
 
 
 def test_what_no_rule_and_no_inspector_reads_needs_no_reading() -> None:

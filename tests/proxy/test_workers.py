@@ -158,6 +158,7 @@ async def test_a_failed_call_without_an_owner_is_unattributed_wherever_it_arrive
         return RESULT
 
     assert told(await played(world, play, model=model(Said("bad", 400)))) == (200, None)
+    assert told(await world.metrics()) == (200, "withheld")
     assert (await world.status())["unattributed"] == 2
 
 

@@ -44,7 +44,8 @@ class Tag:
     refusal of the request for its length (`context_limit.refused_for_length`). `stream` says that the answer was an
     event stream, `shutdown` that it was given, or was none, only because its server was being shut down. `rules` names
     the user's rules whose condition on the body held; `by_rule` marks an exchange that nothing but such a rule calls a
-    failure.
+    failure. `count` is how many exchanges it stands for, of which this is the last: those of its call that ended in the
+    same way (`repeating`) since the tag before it.
     """
 
     exchange: Id
@@ -71,6 +72,7 @@ class Tag:
     shutdown: bool = False
     rules: tuple[Text, ...] = ()
     by_rule: bool = False
+    count: Annotated[int, Field(ge=1)] = 1
     event: Literal["tag"] = "tag"
 
 

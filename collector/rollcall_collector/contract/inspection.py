@@ -16,11 +16,15 @@ import orjson
 from .answer import read_run_answer
 from .event_stream import Event, EventReader
 from .exchange import Kind, Role, What
-from .json_text import read_json
-from .model_answer import Dialect, Failure, StreamReading, dialect_of_path, failure_in_answer
+from .json_skimming import Skimmer, Wanted
+from .json_text import JsonText, read_json
+from .model_answer import DECLARING, Dialect, Failure, StreamReading, dialect_of_path, failure_in_answer
 
 HEAD = 8192
 """Bytes of a body that an excerpt is made of, where no smaller part says what failed."""
+
+HELD = 1024 * 1024
+"""Bytes of a JSON answer that are held to be read at once; of a longer one only what may declare a failure is kept."""
 
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
 _LEADING = re.compile(rb"\A(?:[ \t\r\n]|\xef\xbb\xbf)+")
@@ -72,7 +76,7 @@ def inspector_for(*, role: Role, kind: Kind, method: str, path: str, content_typ
     if method == "POST" and role in ("model", "judge", "agent", "provider"):
         dialect = dialect_of_path(path)
         return _Generation(media_type, dialect, strict=role != "provider" or dialect is not None, limit=limit)
-    return _Whole(_read_other, limit) if _is_json(media_type) else None
+    return _Json({}, _read_other, limit) if _is_json(media_type) else None
 
 
 class _Whole:
@@ -96,6 +100,40 @@ class _Whole:
 
     def end(self) -> Finding | None:
         return self._read(b"".join(self._pieces)) if self.inspected else None
+
+
+class _Json:
+    """Reads JSON of any length up to the limit; a long one by its members in `wanted` alone."""
+
+    def __init__(self, wanted: Wanted, read: Callable[[JsonText, bytes], Finding | None], limit: int) -> None:
+        self.inspected = True
+        self._wanted, self._read, self._limit = wanted, read, limit
+        self._held = bytearray()
+        self._size = 0
+        self._skimmer: Skimmer | None = None
+
+    def feed(self, piece: bytes) -> Finding | None:
+        self._size += len(piece)
+        if self._size > self._limit:
+            self.inspected, self._skimmer, self._held = False, None, bytearray()
+        elif self._skimmer is not None:
+            self._skimmer.feed(piece)
+        else:
+            self._held += piece
+            if self._size > HELD and _is_utf_8(self._held):
+                self._skim()
+        return None
+
+    def end(self) -> Finding | None:
+        if not self.inspected:
+            return None
+        text = read_json(bytes(self._held)) if self._skimmer is None else self._skimmer.end()
+        return self._read(text, bytes(self._held[:HEAD]))
+
+    def _skim(self) -> None:
+        self._skimmer = Skimmer(self._wanted)
+        self._skimmer.feed(bytes(self._held))
+        del self._held[HEAD:]
 
 
 class _Stream:
@@ -173,7 +211,10 @@ class _Generation:
         if shape == "unreadable":
             self._unreadable = True
             return None
-        self._reader = _Stream(self._dialect, self._limit) if shape == "stream" else _Whole(self._read, self._limit)
+        if shape == "stream":
+            self._reader = _Stream(self._dialect, self._limit)
+        else:
+            self._reader = _Json(DECLARING, self._read, self._limit)
         return self._reader.feed(held)
 
     def _shape_at_the_end(self) -> Shape:
@@ -181,8 +222,7 @@ class _Generation:
             return "stream"
         return "json" if _is_json(self._media_type) or not self._start else "unreadable"
 
-    def _read(self, body: bytes) -> Finding | None:
-        text = read_json(body)
+    def _read(self, text: JsonText, body: bytes) -> Finding | None:
         if text.state == "whole":
             return _body_failure(failure_in_answer(text.value), _head(body))
         if text.state == "cut":
@@ -242,8 +282,7 @@ def _read_run(body: bytes) -> Finding | None:
     return Finding("invalid_result", ending.problem, _head(body)) if ending.word == "bad" else None
 
 
-def _read_other(body: bytes) -> Finding | None:
-    text = read_json(body)
+def _read_other(text: JsonText, body: bytes) -> Finding | None:
     return _cut(text.problem, body) if text.state == "cut" else None
 
 
@@ -253,6 +292,11 @@ def _cut(problem: str, body: bytes) -> Finding:
 
 def _body_failure(failure: Failure | None, otherwise: str) -> Finding | None:
     return Finding("body_failure", failure.message, failure.part or otherwise) if failure else None
+
+
+def _is_utf_8(start: bytearray) -> bool:
+    """Whether JSON that starts so can be UTF-8: in UTF-16 and UTF-32 one of the first four bytes is 0."""
+    return 0 not in start[:4]
 
 
 def _is_json(media_type: str) -> bool:

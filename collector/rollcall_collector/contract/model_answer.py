@@ -13,6 +13,7 @@ from typing import Any, Literal
 import orjson
 
 from .event_stream import Event
+from .json_skimming import Wanted
 from .json_text import read_json
 
 Dialect = Literal["responses", "chat", "messages"]
@@ -24,6 +25,17 @@ _LAST: dict[Dialect, str] = {
     "chat": "[DONE], or a finish_reason for each choice",
     "messages": "message_stop",
 }
+
+_OF_CHOICE: Wanted = {"finish_reason": None, "error": None}
+DECLARING: Wanted = {
+    "status": None,
+    "type": None,
+    "object": None,
+    "error": None,
+    "message": None,
+    "choices": _OF_CHOICE,
+}
+"""What is looked at in a whole answer, where it is too long to be read whole."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any, get_args
 
+import re2
+
 from .exchange import Kind, What
 from .rule import Effect, Rule, compiled, steps_of
 
@@ -152,8 +154,9 @@ def _read_pattern(key: str, value: Any) -> str:
     pattern = _text(key, value)
     try:
         compiled(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise _FieldError(f"{key!r} {value!r} is no regular expression of Python: {error}; correct it") from None
+    except re2.error as error:
+        why = error.args[0].decode("utf-8", "replace")
+        raise _FieldError(f"{key!r} {value!r} is no regular expression of RE2: {why}; correct it") from None
     return pattern
 
 

@@ -35,7 +35,7 @@ def marked(calls: Sequence[Call], tags: Iterable[Mapping[str, Any]], cause: Mapp
     """The calls with what the dispatch's tags know of them.
 
     `recovered` says that the call was repeated with success, `rules` which of the user's rules held, `root_cause` that
-    it is what the dispatch has failed of: the first that the verdict's words describe.
+    it is what the dispatch has failed of: of the first call that the verdict's words describe, the last exchange.
     """
     about = {tag["call"]: tag for tag in tags}
     found = []
@@ -44,9 +44,14 @@ def marked(calls: Sequence[Call], tags: Iterable[Mapping[str, Any]], cause: Mapp
         known = {"recovered": bool(tag.get("recovered")), "rules": list(tag.get("rules") or ()), "root_cause": False}
         found.append(call | known)
     caused = (call for call in found if cause is not None and call["what"] and not call["recovered"])
-    if first := next((call for call in caused if all(call[name] == (cause or {}).get(name) for name in _CAUSE)), None):
-        first["root_cause"] = True
+    described = [call for call in caused if all(call[name] == (cause or {}).get(name) for name in _CAUSE)]
+    if described:
+        max((call for call in described if call["call"] == described[0]["call"]), key=_end)["root_cause"] = True
     return found
+
+
+def _end(call: Call) -> float:
+    return float(call["ended_at"] or 0.0)
 
 
 _CAUSE = ("server", "role", "method", "path", "what", "status")

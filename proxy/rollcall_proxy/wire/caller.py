@@ -31,16 +31,20 @@ Handler = Callable[[Exchange], None]
 Take = Callable[[socket.socket, bytes], None]
 """Takes a connection, and what has been read of it and belongs to no exchange yet."""
 
-_REASONS = {400: b"Bad Request", 431: b"Request Header Fields Too Large", 503: b"Service Unavailable"}
+_REASONS = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
 _RESET = pack("ii", 1, 0)
 
 
 class CallerConnection(Sending):
-    """One connection of a listener. `deadline`: when it is closed if nothing happens, infinite within an exchange."""
+    """One connection of a listener.
+
+    `deadline`: when it is closed if nothing happens; within an exchange infinite, unless its body is awaited.
+    """
 
     __slots__ = (
         "_behind",
         "_body",
+        "_due",
         "_engine",
         "_exchange",
         "_gone",
@@ -50,6 +54,7 @@ class CallerConnection(Sending):
         "_paused",
         "_raw",
         "_searched",
+        "_surplus",
         "_taken_by",
         "deadline",
         "fd",
@@ -58,14 +63,15 @@ class CallerConnection(Sending):
     def __init__(
         self, engine: "Engine", handler: Handler, received: bytes = b"", gone: Callable[[], None] | None = None
     ) -> None:
-        super().__init__(engine.loop)
+        super().__init__(engine.turn)
         self._engine, self._handler, self._gone = engine, handler, gone
         self._kept, self._searched = b"", 0  # of what is kept, so many bytes hold no end of a head
         self._raw = received  # what has been read and not been taken in: a whole request while its handler is called
         self._taken_by: Take | None = None
         self._body: Reader | None = None
         self._exchange: Exchange | None = None
-        self._behind = self._paused = self._lingers = False
+        self._behind = self._paused = self._lingers = self._surplus = False
+        self._due = 0  # bytes of the body that must come before the deadline
         self.deadline = engine.now() + engine.settings.idle_caller
 
     # What the connection does.
@@ -73,11 +79,11 @@ class CallerConnection(Sending):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self.fd: int = transport.get_extra_info("socket").fileno()
-        callers, most = self._engine.callers, self._engine.settings.callers
-        callers.add(self)
-        if most is not None and len(callers) > most:
-            self._refuse(503, f"more than {most} connections")
-        elif self._raw:
+        self._engine.callers.add(self)
+        if self._engine.crowded:
+            self._surplus = True
+            self.deadline = self._engine.now() + self._engine.settings.head_time
+        if self._raw:
             self.data_received(self._raw)
 
     def data_received(self, data: bytes) -> None:
@@ -127,7 +133,7 @@ class CallerConnection(Sending):
     def pause(self) -> None:
         """Read nothing more for now."""
         if not self._paused and not self.transport.is_closing():
-            self._paused = True
+            self._paused, self.deadline = True, inf
             self.transport.pause_reading()
             self._engine.unread.add(self)
 
@@ -137,6 +143,12 @@ class CallerConnection(Sending):
             self._paused = False
             self.transport.resume_reading()
             self._engine.unread.discard(self)
+            self.await_body()
+
+    def await_body(self) -> None:
+        """From now on the caller has its time to send more of the body."""
+        if self._body is not None:
+            self.deadline, self._due = self._engine.now() + self._engine.settings.body_time, HIGH_WATER
 
     def read_on(self) -> None:
         """A tunnel has begun: what was kept behind the request belongs to it."""
@@ -165,9 +177,9 @@ class CallerConnection(Sending):
         """
         self._exchange = self._body = None
         self._kept, self._taken_by = b"", take
-        self.deadline = self._engine.now() + self._engine.settings.idle_caller
         self.pause()
-        self._flush()
+        self.deadline = self._engine.now() + self._engine.settings.idle_caller
+        self.flush()
         self._give_away(take)
 
     def cut(self, reset: bool) -> None:
@@ -176,7 +188,7 @@ class CallerConnection(Sending):
             return
         if reset:
             self._end_by_reset()
-            self._flush()
+            self.flush()
             self._engine.loop.call_soon(self.abort)  # uvloop sends at the end of its turn
         else:
             self.close()
@@ -185,6 +197,8 @@ class CallerConnection(Sending):
         """The deadline has passed."""
         if self._exchange is None:
             self.abort() if self._lingers else self.close()
+        elif self._body is not None:
+            self._give_up(self._exchange, 408, f"too little came within {self._engine.settings.body_time:g} s")
 
     def stop(self) -> None:
         """Close it unless it is within an exchange."""
@@ -257,11 +271,14 @@ class CallerConnection(Sending):
             piece = body.feed(self._kept)
             self._kept = body.rest
         self.deadline = inf
-        self._exchange = exchange = Exchange(self._engine, self, head, framing)
+        surplus = self._surplus = self._surplus and self._engine.crowded
+        self._exchange = exchange = Exchange(self._engine, self, head, framing, surplus)
         if body is None or body.done:
             exchange.take_whole(piece, [] if body is None else body.trailers)
         else:
             self._body = body
+            if not exchange.waits_for_100:
+                self.await_body()
             exchange.request_piece(piece)
         self._handler(exchange)
 
@@ -269,18 +286,25 @@ class CallerConnection(Sending):
         try:
             piece = body.feed(data)
         except FramingError as error:
-            self._exchange = self._body = None
-            exchange.caller_left(f"the request's body: {error}")
-            if exchange.begun:
-                self.cut(reset=False)
-            else:
-                self._refuse(400, str(error))
+            self._give_up(exchange, 400, str(error))
             return
+        self._due -= len(data)
+        if self._due <= 0 and not self._paused:
+            self.await_body()
         if piece:
             exchange.request_piece(piece)
         if body.done:
-            self._body, self._kept = None, body.rest
+            self._body, self._kept, self.deadline = None, body.rest, inf
             exchange.request_end(body.trailers)
+
+    def _give_up(self, exchange: Exchange, status: int, why: str) -> None:
+        """The rest of the request cannot come."""
+        self._exchange = self._body = None
+        exchange.caller_left(f"the request's body: {why}")
+        if exchange.begun:
+            self.cut(reset=False)
+        else:
+            self._refuse(status, why)
 
     def _refuse(self, status: int, why: str) -> None:
         log.debug("a caller is answered %d: %s", status, why)

@@ -12,11 +12,11 @@ from .asking import Answer, ask
 from .caller import CallerConnection, Handler
 from .exchange import Exchange
 from .head import RequestHead
-from .limits import NO_LIMITS, Address, Limits, Outcome, Settings
+from .limits import HANGS_UP, NO_LIMITS, Address, Limits, Outcome, Settings
 from .passage import Consumer, Passage
+from .sending import Turn
 from .server import ServerConnection
 
-_HANGS_UP = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR  # the first is Linux's alone
 _UNREAD_TICK = 0.05
 """Seconds between looks at callers that are not read from, to see if they have left."""
 _BACKLOG = 4096
@@ -27,16 +27,16 @@ class Engine:
     each other through the same proxy would wait for ever.
 
     `callers` are the connections of callers, `unread` those not read from for now, `calls` the connections to servers
-    that are within an exchange.
+    that are within an exchange. `elsewhere`: callers that other processes serve, and that count as well.
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings, self.loop = settings or Settings(), asyncio.get_running_loop()
-        self.now = self.loop.time
+        self.now, self.turn = self.loop.time, Turn(self.loop)
         self.callers: set[CallerConnection] = set()
         self.unread: set[CallerConnection] = set()
         self.calls: set[ServerConnection] = set()
-        self.closing = False
+        self.closing, self.elsewhere = False, 0
         self._idle: dict[Address, dict[ServerConnection, None]] = {}
         self._connecting: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
@@ -121,6 +121,12 @@ class Engine:
             connection.abort()
         await asyncio.sleep(0)  # the loop tells the connections that they are lost
 
+    @property
+    def crowded(self) -> bool:
+        """Whether there are more connections of callers than are to be served."""
+        most = self.settings.callers
+        return most is not None and len(self.callers) + self.elsewhere > most
+
     def caller_gone(self, caller: CallerConnection) -> None:
         """A caller's connection is gone."""
         self.callers.discard(caller)
@@ -198,14 +204,6 @@ class Engine:
             self.loop.call_exception_handler({"message": "a consumer has failed", "exception": error})
             connection.transport.abort()
 
-    def has_news(self, fd: int) -> bool:
-        """Whether there is anything to read, or the end."""
-        self._poll.register(fd, select.POLLIN | _HANGS_UP)
-        try:
-            return bool(self._poll.poll(0))
-        finally:
-            self._poll.unregister(fd)
-
     def _tls_context(self) -> ssl.SSLContext:
         if self._tls is None:
             self._tls = ssl.create_default_context()
@@ -229,7 +227,7 @@ class Engine:
     def _look_at_unread(self) -> None:
         """A connection that is not read from does not show that its peer has left."""
         for caller in [each for each in self.unread if not each.transport.is_closing()]:
-            self._poll.register(caller.fd, _HANGS_UP)
+            self._poll.register(caller.fd, HANGS_UP)
             gone = bool(self._poll.poll(0))
             self._poll.unregister(caller.fd)
             if gone:

@@ -1,12 +1,13 @@
 """A connection to a server: one exchange at a time, and idle in the engine's pool between them."""
 
 import asyncio
+import select
 from typing import TYPE_CHECKING, Protocol
 
 from .body import Framing, Reader, framing_of_answer, reader
 from .head import AnswerHead, Fields, FramingError, RequestHead, end_of_head, read_answer
 from .hop import request_to_server, stays_open, upgrade_of
-from .limits import NO_LIMITS, Address, Limits, Outcome
+from .limits import HANGS_UP, NO_LIMITS, Address, Limits, Outcome
 from .sending import Sending
 
 if TYPE_CHECKING:
@@ -55,13 +56,13 @@ class ServerConnection(Sending):
         "_tunnel",
         "_unproven",
         "_upgrade",
+        "_watching",
         "address",
-        "fd",
         "idle_since",
     )
 
     def __init__(self, engine: "Engine", address: Address) -> None:
-        super().__init__(engine.loop)
+        super().__init__(engine.turn)
         self._engine, self.address = engine, address
         self._awaiting: Awaiting | None = None
         self._limits = NO_LIMITS
@@ -71,7 +72,7 @@ class ServerConnection(Sending):
         self._unproven = False  # it was idle, and may have been closed meanwhile
         self._reusable = True
         self._started = self._touched = self.idle_since = 0.0
-        self.fd = -1
+        self._watching = select.poll()
 
     # What the exchange does.
 
@@ -144,7 +145,7 @@ class ServerConnection(Sending):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.fd = transport.get_extra_info("socket").fileno()
+        self._watching.register(transport.get_extra_info("socket").fileno(), select.POLLIN | HANGS_UP)
 
     def data_received(self, data: bytes) -> None:
         if self._unproven and self._awaiting is not None:
@@ -200,17 +201,17 @@ class ServerConnection(Sending):
         if self._awaiting is not None:
             self._awaiting.server_ready()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """A connection on which anything has come in since it is idle, if only its end, is not used.
 
         What is written to it might be lost, and nobody could know whether the server had got it.
         """
         if self._unproven and not self.transport.is_closing():
-            if self._out is not None and self._engine.has_news(self.fd):
-                self._loop.call_soon(self._hand_back)  # not at once: who is writing may not be done
+            if self._out is not None and self._watching.poll(0):
+                self._engine.loop.call_soon(self._hand_back)  # not at once: who is writing may not be done
                 return
             self._unproven = False
-        super()._flush()
+        super().flush()
 
     def _hand_back(self) -> None:
         """Let what has been written be sent on another connection."""

@@ -207,11 +207,22 @@ class Pool:
     # Connections.
 
     def _spread(self, place: Place[Member], accepted: socket.socket) -> None:
-        chosen = place.turn_of([None, *(each for each in self._workers if each.serves)])
+        others = [] if self._crowded() else [each for each in self._workers if each.serves]
+        chosen = place.turn_of([None, *others])
         if chosen is None:
             self._engine.adopt(accepted, place.handler, gone=lambda: place.gone(None))
         else:
             chosen.channel.send("connection", {"place": place.number}, connection=accepted)
+
+    def _crowded(self) -> bool:
+        """Whether one more caller is one too many: the engine of this process answers it."""
+        most = self._settings.connections
+        if most is None:
+            return False
+        elsewhere = sum(place.open.total() - place.open[None] for place in self._places)
+        here = sum(place.open[None] for place in self._places)
+        self._engine.elsewhere = elsewhere
+        return elsewhere + max(here, len(self._engine.callers)) >= most
 
     def _back(self, worker: Worker, said: Message) -> None:
         """A request that a worker must not answer, with its connection."""
@@ -231,7 +242,11 @@ class Pool:
             worker.channel.send("connection", {"place": place.number}, received, connection)
 
         def handler(request: wire.Exchange) -> None:
-            if worker.serves and workers_owner(head_from(request.head), place.upstream.kind) is not None:
+            if (
+                worker.serves
+                and not request.surplus
+                and workers_owner(head_from(request.head), place.upstream.kind) is not None
+            ):
                 request.hand_over(give)
             else:
                 place.handler(request)

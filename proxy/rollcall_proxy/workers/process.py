@@ -36,7 +36,8 @@ class Worker:
 
     def __init__(self, channel: Channel, about: dict[str, Any]) -> None:
         self._channel, self._settings = channel, ProxySettings(**about["settings"])
-        self._engine = wire.Engine(engine_settings(self._settings))
+        alone = self._settings.model_copy(update={"connections": None})  # the first process counts them
+        self._engine = wire.Engine(engine_settings(alone))
         self._in_force, self._standing = InForce(), Standing()
         self._spans = Spans(Outlet(channel), self._settings.spans)
         self._telling = Telling(channel, self._in_force, self._standing, self._spans)
@@ -98,7 +99,7 @@ class Worker:
     def _take_in(self, request: wire.Exchange, upstream: Upstream, number: int) -> None:
         head = head_from(request.head)
         owner = workers_owner(head, upstream.kind)
-        if owner is None:
+        if owner is None or request.surplus:
             request.hand_over(
                 lambda connection, received: self._channel.send("back", {"place": number}, received, connection)
             )

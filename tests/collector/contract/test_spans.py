@@ -12,7 +12,7 @@ CARRIED = [*MODEL[:5], "path", 1, "path", "id:0-0"]
 
 def call(exchange: str, parent: str, started_at: float = 0.0, **more: Any) -> dict[str, Any]:
     own = {"exchange": exchange, "parent": parent, "started_at": started_at, "depth": 1, "owner_by": "header"}
-    return own | {"what": "", "call": ""} | more
+    return own | {"what": "", "call": "", "ended_at": 9.0} | more
 
 
 def test_the_end_of_a_call_stands_in_the_place_of_its_begin() -> None:
@@ -49,6 +49,14 @@ def test_a_call_stands_below_the_one_that_made_it() -> None:
     """A call whose parent is not known stands below the outermost one."""
     calls = [call("run", "", owner_by="run"), call("a", "run"), call("b", "lost"), call("c", "a", 1.0)]
     assert [(depth, each["exchange"]) for depth, each in tree(calls)] == [(0, "run"), (1, "a"), (2, "c"), (1, "b")]
+
+
+def test_the_root_cause_is_the_last_exchange_of_the_call_that_failed_first() -> None:
+    """As the verdict chooses it."""
+    bad = {"server": "m", "role": "model", "method": "POST", "path": "/", "what": "http_status", "status": 429}
+    own = [("x-1", "c-1", 1.0), ("x-2", "c-1", 2.0), ("x-3", "c-2", 3.0)]
+    calls = [call(name, "", at, **bad | {"call": of, "ended_at": at}) for name, of, at in own]
+    assert [each["exchange"] for each in marked(calls, [], bad) if each["root_cause"]] == ["x-2"]
 
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "e", "run", "gone"])
