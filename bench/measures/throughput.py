@@ -15,8 +15,11 @@ from typing import NamedTuple
 from ..load.requests import NO_OWNER, owners_file
 from ..load.wrk import Load, load
 from ..peers import Peer, Running, envoy, floor, haproxy, mitmproxy, nginx, rollcall
+from ..peers.stories import every_call_is_told
 from ..place import cores, load_cores
 from . import Plan, Row, medians, ratio, ratios, said, started
+
+rollcall.AFTER_LOAD.append(every_call_is_told)
 
 PEERS = (
     Peer("nginx", nginx.proxy),
@@ -142,6 +145,7 @@ def _one(side: Side, owners: Path, turns: Turns) -> None:
     cpu, waited = (child.cpu(), child.waited()) if child else (0.0, 0.0)
     result = load(side.running.url, owners, side.how, side.cores)
     side.running.answered += result.requests
+    side.running.cut_off += side.how.connections
     turns.rates[-1][side.name] = result.rate
     if child:
         turns.costs[-1][side.name] = result.requests / (child.cpu() - cpu)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import count
 from uuid import uuid4
 
@@ -14,7 +15,7 @@ from rollcall_collector.contract.exchange import Role, Tag, What
 from . import wire
 from .clock import now
 from .encoding import beginning
-from .owners import COOKIE, Head, Owner, token_of, without_url_owner
+from .owners import ASKED, COOKIE, Head, Owner, token_of, without_url_owner
 from .roles import role_of, without_prefix
 from .upstream import Upstream, UpstreamError
 
@@ -59,7 +60,7 @@ class Exchange:
     @property
     def route(self) -> str:
         """The path as the server's own routes name it: without an owner and without Gym's prefixes."""
-        return without_prefix(without_url_owner(self.path))
+        return route_of(self.path)
 
     @property
     def sent_target(self) -> bytes:
@@ -182,6 +183,12 @@ class Bad:
     by_rule: bool = False
 
 
+@lru_cache(maxsize=4096)
+def route_of(path: str) -> str:
+    """The path as the server's own routes name it."""
+    return without_prefix(without_url_owner(path))
+
+
 def bad_from(error: UpstreamError, status: int | None = None) -> Bad:
     """What a server's failure is in the contract's words."""
     return Bad(error.what, error.message, status)
@@ -212,7 +219,9 @@ def origin_form(target: str) -> str:
 
 def head_from(request: wire.RequestHead) -> Head:
     """What the ways to name an owner look at."""
-    fields = {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in request.fields}
+    fields = {
+        ASKED[lower]: value.decode("latin-1") for name, value in request.fields if (lower := name.lower()) in ASKED
+    }
     return Head(origin_form(in_text(request.target)).partition("?")[0], fields)
 
 

@@ -24,6 +24,11 @@ COOKIE = "rollcall-owner"
 BAGGAGE_KEY = "rollcall-owner"
 
 _OWNER_FIELD = OWNER_FIELD.lower()
+ASKED = {
+    name.encode(): name
+    for name in (_OWNER_FIELD, SESSION_FIELD.lower(), "baggage", "content-encoding", "cookie", "traceparent")
+}
+"""The fields of a request that are read as text, by their names as bytes."""
 _TOKEN = re.compile(
     r"v1~(?P<dispatch>-|[A-Za-z0-9][A-Za-z0-9._-]{0,99})~(?P<exchange>[A-Za-z0-9._-]{1,120})"
     r"~(?P<depth>\d{1,3})~(?P<role>[a-z_]{1,20})~(?P<server>[A-Za-z0-9._%-]{0,300})"
@@ -57,8 +62,8 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What the ways look at: the path without its query, the header fields by lower-case name, and the rollout that
-    the body names where it had to be read for that."""
+    """What the ways look at: the path without its query, the header fields in ASKED by lower-case name, and the rollout
+    that the body names where it had to be read for that."""
 
     path: str
     fields: Mapping[str, str]

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from rollcall_collector.logs import Form
 from rollcall_collector.settings import Address, state_folder
 
 from . import wire
@@ -92,6 +93,7 @@ class ProxySettings(Limits):
         default_factory=list, description="HOST:PORT that may be reached through the main port as an HTTP proxy"
     )
     workers: Processes = Field(1, description="processes that carry calls, each on a core of its own; 1 to 64")
+    log_format: Form = Field("human", description="the form of the log: human, or json, one object a line")
     mode: Literal["enforce", "observe"] = Field("enforce", description="observe: tag and judge, change nothing")
     connections: int | None = Field(
         None,

@@ -9,12 +9,13 @@ begun at another proxy, may be forgotten; then its count begins anew.
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Protocol
 
 import orjson
 
 from .clock import now
-from .exchange import Exchange, storable
+from .exchange import Exchange, route_of, storable
 
 SOON_S = 2.0
 """Seconds after which an exchange that has not ended is told of."""
@@ -124,9 +125,16 @@ def _shared(exchange: Exchange) -> tuple[Any, ...]:
     """What an exchange has in common with others, in the order of the event's fields."""
     owner, upstream = exchange.owner, exchange.upstream
     parent, by, carrier = ("", "run", "") if owner is None else (owner.exchange, owner.by, owner.carrier)
-    method, path = exchange.method, exchange.route
-    if not path.isascii() or len(path) > _PATH:
-        path = storable(path[:_PATH])
-    if not method.isascii() or len(method) > _METHOD:
-        method = storable(method[:_METHOD])
+    method, path = _method(exchange.method), _route(exchange.head.path)
     return (upstream.name, upstream.kind, exchange.role, method, path, parent, exchange.depth, by, carrier)
+
+
+@lru_cache(maxsize=512)
+def _route(path: str) -> str:
+    """`Exchange.route` as it is kept."""
+    return storable(route_of(path)[:_PATH])
+
+
+@lru_cache(maxsize=64)
+def _method(method: str) -> str:
+    return storable(method[:_METHOD])

@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     add_options(_verb(verbs, "collector", _collector, "run the collector"), CollectorSettings)
     add_options(_verb(verbs, "proxy", _proxy, "run the proxy"), ProxySettings)
     run = _verb(verbs, "run", _run, "run a command attached: rollcall run -- gym eval run …")
-    add_options(run, CollectorSettings, ["database", *PolicySettings.model_fields])
+    add_options(run, CollectorSettings, ["database", "log_format", *PolicySettings.model_fields])
     add_options(run, ProxySettings, ["mode", "head_server", "spool", "watch_providers", *Limits.model_fields])
     _about_rounds(run)
     status_verb.add_arguments(_verb(verbs, "status", status_verb.verb, "the state of a run"))
@@ -126,12 +126,12 @@ def _about_rounds(run: argparse.ArgumentParser) -> None:
 
 def _collector(options: argparse.Namespace) -> int:
     settings = settings_from(CollectorSettings, vars(options))
-    return serve("collector", lambda _: collector_serving(settings))
+    return serve("collector", lambda _: collector_serving(settings), settings.log_format)
 
 
 def _proxy(options: argparse.Namespace) -> int:
     settings = settings_from(ProxySettings, vars(options))
-    return serve("proxy", lambda hurry: proxy_serving(settings, hurry))
+    return serve("proxy", lambda hurry: proxy_serving(settings, hurry), settings.log_format)
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rollcall_collector.contract.gate import ExitStatus
+from rollcall_collector.logs import log_to_stderr
 from rollcall_collector.service import serving as collector_serving
 from rollcall_collector.settings import CollectorSettings
 from rollcall_collector.store import DatabaseError
@@ -25,7 +26,7 @@ from . import asking, retrying
 from .launch import Launch, Runs
 from .options import UsageError, settings_from
 from .resuming import can_resume, resuming
-from .services import log_to_stderr, raise_file_limit, run_async
+from .services import raise_file_limit, run_async
 from .signals import Signals
 
 _COULD_NOT_START = 127
@@ -66,7 +67,7 @@ def run(command: Sequence[str], given: dict[str, Any], flags: Sequence[str] = ()
     if rounds.count and not can_resume(command):
         cure = "put gym eval run itself behind --, or have it resume by itself"
         raise UsageError(f"--retry {rounds.count}: cannot tell how {shlex.join(command)} is resumed; {cure}")
-    log_to_stderr()
+    log_to_stderr("human" if "ROLLCALL_PROXY" in os.environ else settings_from(CollectorSettings, given).log_format)
     raise_file_limit()
     try:
         return run_async(_run(command, given, [*flags, "--", *command], rounds))

@@ -21,6 +21,7 @@ from .doubts import doubts_about, servers_watched, stalled, unattributed, warnin
 from .grouping import By, groups
 from .hearing import Moment, has_ended
 from .judging import policy_of_run
+from .measuring import Measures, measures
 from .placing import healed, moves
 from .schema import FAILED, dispatches, rollouts, runs, sessions, tags
 from .spanning import Found, spans_of
@@ -59,6 +60,11 @@ class Reader:
         """Raise what the database raises when it cannot be read."""
         with self._engine.connect() as connection:
             connection.execute(select(func.count()).select_from(sessions).limit(1))
+
+    def measures(self, now: float) -> Measures:
+        """Numbers for a scrape."""
+        with self._engine.connect() as connection:
+            return measures(connection, self.at(now))
 
     def run_of(self, session: str) -> str:
         """The run of a session. Raises UnknownRunError."""

@@ -38,6 +38,7 @@ class Engine:
         self.calls: set[ServerConnection] = set()
         self.closing, self.elsewhere = False, 0
         self._idle: dict[Address, dict[ServerConnection, None]] = {}
+        self._resting: set[ServerConnection] = set()
         self._connecting: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
         self._deserted = asyncio.Event()
@@ -114,7 +115,7 @@ class Engine:
             timer.cancel()
         for task in list(self._connecting):
             task.cancel()
-        idle = [connection for each in self._idle.values() for connection in each]
+        idle = [*self._resting, *(connection for each in self._idle.values() for connection in each)]
         for caller in list(self.callers):
             caller.break_off()
         for connection in [*self.calls, *idle]:
@@ -159,17 +160,21 @@ class Engine:
         task.add_done_callback(self._connecting.discard)
         return task
 
-    def keep(self, connection: ServerConnection) -> None:
-        """Keep a connection for the next exchange with its server."""
+    def keep(self, connection: ServerConnection, rests: bool = False) -> None:
+        """Keep a connection for the next exchange with its server; one that `rests` is not used for a tick or two."""
         if self.closing:
             connection.abort()
             return
         connection.idle_since = self.now()
-        self._idle.setdefault(connection.address, {})[connection] = None
+        if rests:
+            self._resting.add(connection)
+        else:
+            self._idle.setdefault(connection.address, {})[connection] = None
 
     def lost(self, connection: ServerConnection) -> None:
         """A connection to a server is gone."""
         self.calls.discard(connection)
+        self._resting.discard(connection)
         pool = self._idle.get(connection.address)
         if pool is not None:
             pool.pop(connection, None)
@@ -222,6 +227,10 @@ class Engine:
         for pool in self._idle.values():
             for connection in [each for each in pool if each.idle_since <= oldest]:
                 connection.abort()
+        rested = now - self.settings.tick
+        for connection in [each for each in self._resting if each.idle_since <= rested]:
+            self._resting.discard(connection)
+            self.keep(connection)
         self._timers[0] = self.loop.call_later(self.settings.tick, self._tick)
 
     def _look_at_unread(self) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 import uvloop
 from rollcall_collector.contract.policy import policy_from
+from rollcall_collector.logs import log_to_stderr
+from rollcall_collector.serving import collect_less
 from rollcall_collector.tasks import background
 
 from .. import wire
@@ -34,15 +36,15 @@ _TOLD_S = 0.5
 class Worker:
     """Carries the exchanges of the connections that it is given."""
 
-    def __init__(self, channel: Channel, about: dict[str, Any]) -> None:
-        self._channel, self._settings = channel, ProxySettings(**about["settings"])
-        alone = self._settings.model_copy(update={"connections": None})  # the first process counts them
+    def __init__(self, channel: Channel, settings: ProxySettings) -> None:
+        self._channel, self.settings = channel, settings
+        alone = self.settings.model_copy(update={"connections": None})  # the first process counts them
         self._engine = wire.Engine(engine_settings(alone))
         self._in_force, self._standing = InForce(), Standing()
-        self._spans = Spans(Outlet(channel), self._settings.spans)
+        self._spans = Spans(Outlet(channel), self.settings.spans)
         self._telling = Telling(channel, self._in_force, self._standing, self._spans)
-        observe = self._settings.mode == "observe"
-        self._forwarder = Forwarder(self._engine, self._telling, observe, self._settings.inspect_limit)
+        observe = self.settings.mode == "observe"
+        self._forwarder = Forwarder(self._engine, self._telling, observe, self.settings.inspect_limit)
         self._upstreams: dict[int, Upstream] = {}
         self._windows: dict[str, Window] = {}
         self._departures: dict[str, Departure] = {}
@@ -115,7 +117,7 @@ class Worker:
             self._in_force.policy = policy_from(said["policy"])
 
     def _place(self, said: dict[str, Any]) -> None:
-        limits = None if self._settings.mode == "observe" else self._settings
+        limits = None if self.settings.mode == "observe" else self.settings
         url = said["url"]
         upstream = Upstream(
             said["name"], said["server_kind"], url, limits, self._window_of(url), self._departure_of(url)
@@ -141,13 +143,13 @@ class Worker:
 
     def _window_of(self, url: str) -> Window:
         if url not in self._windows:
-            window = self._windows[url] = Window(self._settings.connect_window)
+            window = self._windows[url] = Window(self.settings.connect_window)
             window.tell = lambda found: self._channel.send("window", window_as_json(url, found))
         return self._windows[url]
 
     def _departure_of(self, url: str) -> Departure:
         if url not in self._departures:
-            departure = self._departures[url] = Departure(url, self._settings.shutdown_probe)
+            departure = self._departures[url] = Departure(url, self.settings.shutdown_probe)
             departure.tell = lambda found: self._channel.send("departure", departure_as_json(found))
         return self._departures[url]
 
@@ -171,13 +173,15 @@ class Life:
 
     def _heard(self, said: Message) -> None:
         if said.kind == "settings":
+            worker = Worker(self._channel, ProxySettings(**said.about["settings"]))
+            log_to_stderr(worker.settings.log_format)
             logging.getLogger().setLevel(said.about["level"])
-            self._begun.set_result(Worker(self._channel, said.about))
+            self._begun.set_result(worker)
             self._channel.send("ready", {})
         elif said.kind == "stop":
             self._ends(said.about["grace"])
-        elif (worker := self._begun.result()) is not None:
-            worker.heard(said)
+        elif (begun := self._begun.result()) is not None:
+            begun.heard(said)
 
     def _ends(self, grace: float) -> None:
         if not self._begun.done():
@@ -195,7 +199,7 @@ def main() -> None:
     """Signals that a terminal or a supervisor sends to the whole group are the first process's to obey."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s worker %(process)d: %(message)s")
+    collect_less()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(work(socket.socket(fileno=int(sys.argv[1]))))
 

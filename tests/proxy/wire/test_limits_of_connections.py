@@ -180,6 +180,21 @@ async def test_a_connection_that_may_be_closed_is_not_used_again(wire: Wire, fir
     assert [peer.seen for peer in wire.server.peers] == 2 * [POST + END]
 
 
+async def test_a_connection_rests_after_an_answer_of_500_and_is_used_again(wire: Wire) -> None:
+    """It may be one that its server closes without having said so."""
+    failed = b"HTTP/1.1 500 No\r\n" + LENGTH_2 + END + b"no"
+    wire.plays((ASKED, failed, until(2 * (POST + END)), HI), (ASKED, HI, until(2 * (POST + END)), HI))
+    for wanted in (failed, HI):
+        caller = await wire.caller(POST + END)
+        await caller.until(lambda caller=caller, wanted=wanted: caller.seen == wanted)
+    assert len(wire.server.peers) == 2
+    await asyncio.sleep(4 * SETTINGS.tick)
+    callers = [await wire.caller(POST + END) for _ in range(2)]
+    for caller in callers:
+        await caller.until(lambda caller=caller: caller.seen == HI)
+    assert [peer.seen for peer in wire.server.peers] == 2 * [2 * (POST + END)]
+
+
 @pytest.mark.parametrize("leaves", [closes, resets])
 @pytest.mark.parametrize(
     "request_",
