@@ -193,7 +193,10 @@ class Call(Answer):
 
 
 class Dispatch(Answer):
-    """One execution of a rollout, with the first of its calls; `spans_known` are kept, and `spans_lost` were not."""
+    """One execution of a rollout, with the first of its calls; `spans_known` are kept, and `spans_lost` were not.
+
+    `provisional`: its `/run` was answered by a proxy's own ruling, since the collector could not be asked.
+    """
 
     dispatch: str
     session: str
@@ -203,6 +206,7 @@ class Dispatch(Answer):
     ended_at: float | None
     root_cause: RootCause | None
     failure_class: str | None = Field(alias="class")
+    provisional: bool
     tags: list[TagRecord]  # type: ignore[valid-type]  # it is made of a Tag's fields
     spans: list[Call]
     spans_known: int

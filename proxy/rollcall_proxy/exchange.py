@@ -42,6 +42,7 @@ class Exchange:
     started_at: float = field(default_factory=now)
     sent: "Sent | None" = None
     tagged: bool = False
+    counted: bool = False
     status: int | None = None
     _beginning: bytes = b""
     _digesting: "xxhash.xxh3_128 | None" = None

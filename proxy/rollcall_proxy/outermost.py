@@ -89,9 +89,9 @@ class OutermostRun:
         return Made(whole(outcome.said, outcome.body), ended)
 
     def _tell_answered(self, begun: DispatchBegun, state: State | None, ruling: dict[str, Any]) -> None:
-        """Tell the collector in which file Gym puts the row, where its own ruling does not say so."""
+        """Tell the collector in which file Gym puts the row, where its own ruling does not say so, or there is none."""
         if state is not None and state != ruling.get("state"):
-            self._sender.put(Answered(begun.dispatch, state))
+            self._sender.put(Answered(begun.dispatch, state, provisional=not ruling))
 
     def _bind(self, carrier: str, dispatch: str, lasting: bool = False) -> None:
         shared = self._carriers.bind(carrier, dispatch, lasting)

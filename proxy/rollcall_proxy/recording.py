@@ -154,6 +154,8 @@ class Records:
 
     def cancelled(self, exchange: Exchange) -> None:
         """The caller went away first: recorded, never a failure by itself."""
+        if exchange.dispatch is None:
+            self.spans.ended(exchange, "cancelled")
         if exchange.dispatch is None or exchange.tagged:
             return
         tag = cancellation(exchange)

@@ -25,6 +25,7 @@ from .http_proxy import HttpProxy
 from .intake import Intake
 from .ledger import Ledger
 from .listeners import Listeners, OwnAddressError
+from .measuring import ProxyMeasures
 from .metrics import Metrics
 from .outermost import OutermostRun
 from .policy_in_force import PolicyInForce
@@ -364,7 +365,9 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
         intake.listener_of = listeners.listener_of
         http_proxy = HttpProxy(client, listeners, settings.head_server, settings.allow_hosts)
         main = MainPort(settings, control, listeners, sessions, sender, gate, untold, executions, succession, crew)
-        runner = web.AppRunner(main.app(http_proxy), access_log=None, shutdown_timeout=1)
+        app = main.app(http_proxy)
+        ProxyMeasures(spans.measured, sender, listeners.all).serve(app)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
         stack.push_async_callback(runner.cleanup)
         await runner.setup()
         log.info("mode %s; limits: %s", settings.mode, limits_text(settings))

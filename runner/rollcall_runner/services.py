@@ -1,6 +1,7 @@
 """`rollcall collector` and `rollcall proxy`: a service in the foreground until it is told to stop."""
 
 import asyncio
+import os
 import resource
 import sys
 from collections.abc import Callable, Coroutine
@@ -13,11 +14,24 @@ from rollcall_collector.logs import Form, log_to_stderr
 from rollcall_collector.serving import collect_less, stop_on_signals
 from rollcall_collector.store import DatabaseError
 
+SUPERVISED = "ROLLCALL_SUPERVISED"
+"""Set where a service was started by `rollcall run`, and ends with it: when its standard input does."""
+
 
 def run_async(main: Coroutine[Any, Any, int]) -> int:
     """Run a coroutine on uvloop."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main)
+
+
+def _stop_with_stdin(stop: asyncio.Event) -> None:
+    loop, stdin = asyncio.get_running_loop(), sys.stdin.fileno()
+
+    def ended() -> None:
+        loop.remove_reader(stdin)
+        stop.set()
+
+    loop.add_reader(stdin, ended)
 
 
 def raise_file_limit() -> None:
@@ -35,6 +49,8 @@ def serve(name: str, service: Callable[[asyncio.Event], AbstractAsyncContextMana
 
     async def main() -> int:
         stop, hurry = stop_on_signals()
+        if SUPERVISED in os.environ:
+            _stop_with_stdin(stop)
         async with service(hurry) as url:
             print(f"rollcall {name} listening on {url}", flush=True)
             await stop.wait()

@@ -163,10 +163,14 @@ class DispatchEnded:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What a proxy made of a dispatch while the collector could not be asked: the state its answer stands for."""
+    """What a proxy made of a dispatch where the collector has not ruled the same: the state its answer stands for.
+
+    `provisional`: the collector could not be asked, and the ruling was the proxy's own, from what it knew.
+    """
 
     dispatch: Id
     state: Literal["succeeded", "failed", "omitted"]
+    provisional: bool = False
     event: Literal["answered"] = "answered"
 
 

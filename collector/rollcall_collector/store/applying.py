@@ -203,7 +203,7 @@ class _Batch:
                 if ended is None or event.ended_at <= ended["answer_began_at"]:
                     dispatch.set(not_inspected=True)
             case Answered():
-                dispatch.set(placed=PLACES[event.state])
+                dispatch.set(placed=PLACES[event.state], provisional=event.provisional)
             case DispatchAbandoned():
                 if dispatch.due:
                     self.write()

@@ -82,7 +82,7 @@ def _to_3(connection: Connection) -> None:
 def _to_4(connection: Connection) -> None:
     """Counts and causes beside the rollouts, folded tags, and rows in the wrong file found by an index."""
     _add(connection, runs, ("collector_policy", "pruned_at"))
-    _add(connection, dispatches, ("misplaced",))
+    _add(connection, dispatches, ("misplaced", "provisional"))
     _add(connection, rollouts, ("counted", *NO_CAUSE))
     for table in (counts, benchmarks, notes, spans):
         table.create(connection)
@@ -143,6 +143,7 @@ _FACTS = (
     "empty_output",
     "not_inspected",
     "misplaced",
+    "provisional",
     "model_calls",
     "pardoned",
     "tools_alone",

@@ -308,7 +308,8 @@ def _dispatch(connection: Connection, row: Any) -> dict[str, Any]:
     here = (tags.c.claimed == row.dispatch, tags.c.dispatch == row.dispatch)
     kept = connection.execute(select(tags).where(*here).order_by(tags.c.ended_at, tags.c.exchange)).all()
     names = ("dispatch", "session", "state", "attempt", "started_at", "ended_at", "root_cause")
-    told = {name: getattr(row, name) for name in names} | {"class": row.failure_class}
+    told = {name: getattr(row, name) for name in names}
+    told |= {"class": row.failure_class, "provisional": bool(row.provisional)}
     return told | {"tags": [_tag(each) for each in kept]}
 
 

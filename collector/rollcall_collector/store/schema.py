@@ -137,6 +137,7 @@ dispatches = Table(
     Column("placed", String),  # the file that holds its row: results, failures, or nowhere
     Column("healed_by", String),  # the session in which it was verified again with success
     Column("misplaced", Boolean, nullable=False, default=False),  # its row lies in the wrong file
+    Column("provisional", Boolean, nullable=False, default=False),  # a proxy alone has ruled what it was answered
     Column("row", JSON),
     Index("dispatches_rollout", "run", "benchmark", "rollout"),
     Index("dispatches_misplaced", "run", **_where("misplaced IS TRUE")),
