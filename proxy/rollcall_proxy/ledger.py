@@ -74,11 +74,23 @@ class Ledger:
         book = self._books.get(dispatch or "")
         return book.begun.server if book and book.begun else None
 
-    def saw_model_call(self, dispatch: str | None) -> None:
+    def open_dispatches(self) -> list[str]:
+        """The dispatches that this proxy has taken in, and that have not ended."""
+        return list(self._books)
+
+    def standing(self) -> Iterator[tuple[str, CallKey, bool, float]]:
+        """All calls that stand failed: dispatch, key, whether it is a model's, when the last exchange ended."""
+        for pages in (self._books, self._elsewhere):
+            for dispatch, book in pages.items():
+                for key, calls in book.calls.failed.items():
+                    for call in calls:
+                        yield dispatch, key, book.roles.get(call.id) in _GENERATING, call.ended_at
+
+    def saw_model_call(self, dispatch: str | None, times: int = 1) -> None:
         """A model call was made on behalf of a dispatch."""
         book = self._books.get(dispatch or "")
         if book is not None:
-            book.model_calls += 1
+            book.model_calls += times
             if book.begun is not None:
                 self._making_calls.add((book.begun.run, book.begun.benchmark))
 
