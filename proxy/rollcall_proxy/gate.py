@@ -13,10 +13,8 @@ import orjson
 from rollcall_collector.contract.gate import Counts, coverage_metrics, withheld_metrics
 
 from .aggregating import is_left_out
-from .reporting import Reports, Untold
+from .reporting import Known, Reports
 from .sender import NotStoredError, Sender
-
-"""What this proxy knows and has not told yet; from then on it is told."""
 
 _DELIVERY_S = 5.0
 """Seconds for which the gate waits until the spool has been delivered."""
@@ -46,9 +44,9 @@ class Gate:
     """Asks the collector whether metrics may be computed."""
 
     def __init__(
-        self, client: aiohttp.ClientSession, collector: str, sender: Sender, untold: Untold, reports: Reports
+        self, client: aiohttp.ClientSession, collector: str, sender: Sender, known: Known, reports: Reports
     ) -> None:
-        self._client, self._collector, self._sender, self._untold = client, collector, sender, untold
+        self._client, self._collector, self._sender, self._known = client, collector, sender, known
         self._reports = reports
 
     @property
@@ -59,7 +57,7 @@ class Gate:
     async def undelivered(self) -> str | None:
         """Why the collector may not know everything yet; waits a while for the spool to be delivered."""
         try:
-            await self._sender.store(*self._untold())
+            await self._sender.store(*await self._known())
         except NotStoredError as error:
             return str(error)
         for _ in range(int(_DELIVERY_S / 0.1)):

@@ -9,7 +9,7 @@ import contextlib
 import logging
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import aiohttp
@@ -21,7 +21,9 @@ from .sender import NotStoredError, Sender
 log = logging.getLogger(__name__)
 
 Untold = Callable[[], Sequence[Event]]
-"""What is known here and has yet to be put on its way."""
+"""What this proxy knows and has not told yet; from then on it is told."""
+Known = Callable[[], Awaitable[Sequence[Event]]]
+"""The same, once everything is in that its workers have seen."""
 
 REPORT_S = 2.0
 """Seconds between reports: as long as a question for metrics waits for other proxies at the most, three times."""
@@ -34,10 +36,10 @@ class Reports:
     """The reports of one sender; `address` is where people find its proxy."""
 
     def __init__(
-        self, client: aiohttp.ClientSession, collector: str, sender: Sender, untold: Untold, address: str
+        self, client: aiohttp.ClientSession, collector: str, sender: Sender, known: Known, address: str
     ) -> None:
         self._client, self._url = client, f"{collector}/v1/proxies/{sender.name}"
-        self._sender, self._untold, self._address = sender, untold, f"{address} on {socket.gethostname()}"
+        self._sender, self._known, self._address = sender, known, f"{address} on {socket.gethostname()}"
         self._telling, self._has_left = asyncio.Lock(), False
         self._began = time.monotonic()
 
@@ -53,18 +55,20 @@ class Reports:
             self._has_left = True
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LAST_S):
-                    await self._tell(leaves=True)
+                    await self._tell([], leaves=True)  # workers have ended
 
     async def tell(self) -> None:
         """Report once. A collector that cannot be told is told later: until then it doubts."""
         async with self._telling:
             if not self._has_left:
-                await self._tell()
+                await self._tell(None)
 
-    async def _tell(self, **claim: Any) -> None:
+    async def _tell(self, events: Sequence[Event] | None, **claim: Any) -> None:
         try:
             given = await self._put()
-            await self._sender.store(*self._untold())
+            if self._sender.spooled:  # nothing can be claimed, and the spool need not grow for it
+                return
+            await self._sender.store(*(await self._known() if events is None else events))
             if not self._sender.spooled:
                 await self._put(told_at=given, **claim)
         except NotStoredError as error:
