@@ -5,7 +5,7 @@ Where a benchmark is released with failures, what is passed on is changed (`aggr
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ from .sender import NotStoredError, Sender
 
 Untold = Callable[[], Sequence[Event]]
 """What this proxy knows and has not told yet; from then on it is told."""
+Report = Callable[[], Awaitable[None]]
+"""Has the collector told that nothing waits here."""
 
 _DELIVERY_S = 5.0
 """Seconds for which the gate waits until the spool has been delivered."""
@@ -47,8 +49,11 @@ class Released:
 class Gate:
     """Asks the collector whether metrics may be computed."""
 
-    def __init__(self, client: aiohttp.ClientSession, collector: str, sender: Sender, untold: Untold) -> None:
-        self._client, self._collector, self._sender, self._untold = client, collector, sender, untold
+    def __init__(
+        self, client: aiohttp.ClientSession, collector: str, sender: Sender, untold: Untold, report: Report
+    ) -> None:
+        self._client, self._collector, self._sender = client, collector, sender
+        self._untold, self._report = untold, report
 
     async def undelivered(self) -> str | None:
         """Why the collector may not know everything yet; waits a while for the spool to be delivered."""
@@ -67,6 +72,7 @@ class Gate:
         if rejected := self._sender.rejected:
             cure = f"look at them in {self._sender.rejects}, and move them away"
             return f"{rejected} batches of events were not stored, since the collector refused them; {cure}"
+        await self._report()
         return None
 
     async def ask(self, run: str, server: str) -> Withheld | Released:
