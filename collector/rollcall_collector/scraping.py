@@ -5,7 +5,7 @@ from Gym's config, and of more than 100 values those with the lowest numbers are
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from aiohttp import web
@@ -48,15 +48,20 @@ def scraped(request: web.Request, source: CollectorRegistry) -> web.Response:
     return web.Response(body=encode(source), headers={"Content-Type": kind})
 
 
+def bounded(weights: Mapping[str, float]) -> Callable[[str], str]:
+    """What stands for a label's value: itself, or `other` where there are too many and it weighs little."""
+    kept = {name for name, _ in Counter(weights).most_common(VALUES)}
+    return lambda name: name if name in kept else OTHER
+
+
 def folded(numbers: Mapping[tuple[str, ...], float]) -> Counter[tuple[str, ...]]:
     """The numbers by label values, of which the first is bounded."""
     weights: Counter[str] = Counter()
     for (name, *_), number in numbers.items():
-        weights[name] += int(number) or 1
-    kept = {name for name, _ in weights.most_common(VALUES)}
-    found: Counter[tuple[str, ...]] = Counter()
+        weights[name] += number  # type: ignore[assignment]  # of floats as well
+    shown, found = bounded(weights), Counter[tuple[str, ...]]()
     for (name, *rest), number in numbers.items():
-        found[name if name in kept else OTHER, *rest] += number  # type: ignore[assignment]  # of floats as well
+        found[shown(name), *rest] += number  # type: ignore[assignment]
     return found
 
 

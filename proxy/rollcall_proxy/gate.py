@@ -16,6 +16,7 @@ from rollcall_collector.contract.gate import Counts, coverage_metrics, withheld_
 
 from .aggregating import is_left_out
 from .sender import NotStoredError, Sender
+from .workers.crew import Crew
 
 Untold = Callable[[], Sequence[Event]]
 """What this proxy knows and has not told yet; from then on it is told."""
@@ -50,13 +51,20 @@ class Gate:
     """Asks the collector whether metrics may be computed."""
 
     def __init__(
-        self, client: aiohttp.ClientSession, collector: str, sender: Sender, untold: Untold, report: Report
+        self,
+        client: aiohttp.ClientSession,
+        collector: str,
+        sender: Sender,
+        untold: Untold,
+        crew: Crew,
+        report: Report,
     ) -> None:
         self._client, self._collector, self._sender = client, collector, sender
-        self._untold, self._report = untold, report
+        self._untold, self._crew, self._report = untold, crew, report
 
     async def undelivered(self) -> str | None:
         """Why the collector may not know everything yet; waits a while for the spool to be delivered."""
+        await self._crew.settled()
         try:
             await self._sender.store(*self._untold())
         except NotStoredError as error:

@@ -16,6 +16,7 @@ import orjson
 
 from .clock import now
 from .exchange import Exchange, route_of, storable
+from .measuring import Exchanges
 
 SOON_S = 2.0
 """Seconds after which an exchange that has not ended is told of."""
@@ -50,10 +51,11 @@ class _Waiting:
 
 
 class Spans:
-    """Notes exchanges as they begin and end; `limit` 0 notes none."""
+    """Notes exchanges as they begin and end; `limit` 0 notes none. All are counted, in `measured`."""
 
     def __init__(self, outlet: Outlet, limit: int) -> None:
         self._outlet, self._limit = outlet, limit
+        self.measured = Exchanges()
         self._open: dict[str, Exchange] = {}
         self._told: set[str] = set()
         self._waiting: dict[str, _Waiting] = {}
@@ -66,6 +68,9 @@ class Spans:
 
     def ended(self, exchange: Exchange, what: str = "", status: int | None = None, call: str = "") -> None:
         """An exchange has ended, with `what` and the `call` of its tag where not well. Only its first end counts."""
+        if not exchange.counted:
+            exchange.counted = True
+            self.measured.ended(exchange.upstream.name, exchange.role, what, now() - exchange.started_at)
         if self._open.pop(exchange.id, None) is None:
             return
         counted = bool(self._told) and exchange.id in self._told

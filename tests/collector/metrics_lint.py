@@ -47,5 +47,9 @@ def _of_samples(metric: Metric) -> Iterator[str]:
 
 
 def values(metrics: dict[str, Metric], name: str) -> dict[tuple[str, ...], float]:
-    """A metric's samples that are not 0, by the values of their labels."""
-    return {tuple(each.labels.values()): each.value for each in metrics[name].samples if each.value}
+    """A metric's samples that are not 0, by the values of their labels in the order of the labels' names."""
+    return {
+        tuple(value for _, value in sorted(each.labels.items())): each.value
+        for each in metrics[name].samples
+        if each.value
+    }

@@ -229,6 +229,7 @@ class ServerConnection(Sending):
             if head.status >= 200 or head.status == 101:
                 self._final(awaiting, head)
                 return
+            framing_of_answer(head, self._method)  # it has no body, and must not say two things about that
             if head.status != 100:  # the engine itself has answered 100
                 awaiting.informed(head)
 

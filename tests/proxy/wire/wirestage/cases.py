@@ -583,6 +583,9 @@ REFUSED = {
     "an overlong extension": CHUNKED_POST + b"2;" + b"a" * 5000 + b"\r\nhi\r\n0\r\n\r\n",
     "a folded trailer": CHUNKED_POST + b"0\r\nX: a\r\n b\r\n\r\n",
     "a trailer that frames": CHUNKED_POST + b"0\r\nContent-Length: 5\r\n\r\n",
+    "a trailer that ends with LF": CHUNKED_POST + b"0\r\nX: y\n\r\n",
+    "a last line that ends with LF": CHUNKED_POST + b"0\r\n\n",
+    "a CR within a trailer": CHUNKED_POST + b"0\r\nX: y\rz\r\n",
     "a trailer without a colon": CHUNKED_POST + b"0\r\nX\r\n\r\n",
 }
 """Requests that are answered 400; nothing of them reaches the server, and the connection is closed."""
@@ -604,6 +607,7 @@ NO_HTTP = {
     "a status of four digits": b"HTTP/1.1 2000 OK\r\n" + LENGTH_2 + END + b"hi",
     "a bad first chunk": OK + CHUNKED + END + b"zz\r\nhi\r\n",
     "101 for which nobody asked": b"HTTP/1.1 101 ?\r\nUpgrade: x\r\nConnection: Upgrade\r\n" + END,
+    "an interim answer with two framings": b"HTTP/1.1 103 x\r\n" + LENGTH_2 + CHUNKED + END + HI,
     "a head without an end": OK + b"X: " + b"y" * 300_000,
 }
 """Answers of which nothing reaches the caller; it gets the consumer's 502."""
