@@ -16,6 +16,7 @@ from rollcall_collector.contract.gate import Counts, coverage_metrics, withheld_
 
 from .aggregating import is_left_out
 from .sender import NotStoredError, Sender
+from .workers.crew import Crew
 
 Untold = Callable[[], Sequence[Event]]
 """What this proxy knows and has not told yet; from then on it is told."""
@@ -47,11 +48,15 @@ class Released:
 class Gate:
     """Asks the collector whether metrics may be computed."""
 
-    def __init__(self, client: aiohttp.ClientSession, collector: str, sender: Sender, untold: Untold) -> None:
+    def __init__(
+        self, client: aiohttp.ClientSession, collector: str, sender: Sender, untold: Untold, crew: Crew
+    ) -> None:
         self._client, self._collector, self._sender, self._untold = client, collector, sender, untold
+        self._crew = crew
 
     async def undelivered(self) -> str | None:
         """Why the collector may not know everything yet; waits a while for the spool to be delivered."""
+        await self._crew.settled()
         try:
             await self._sender.store(*self._untold())
         except NotStoredError as error:
