@@ -31,12 +31,6 @@ class Said(Answer):
     status: Literal["ok", "ready"]
 
 
-class Now(Answer):
-    """The collector's time."""
-
-    now: float = Field(description="seconds since the epoch")
-
-
 class Nothing(Answer):
     """It is done, and there is nothing to say."""
 

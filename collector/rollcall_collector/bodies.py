@@ -10,7 +10,6 @@ from pydantic import Field, TypeAdapter, ValidationError
 from .contract.exchange import Event, Id, Text
 from .serving import Problem, read_json
 from .store.placing import RolloutOf
-from .store.telling import Report
 from .store.writing import Index, Session
 
 Result = TypeVar("Result")
@@ -91,7 +90,6 @@ BATCH = TypeAdapter(Batch)
 EXPECTED = TypeAdapter(Expected)
 HEARTBEAT = TypeAdapter(Heartbeat)
 SESSION = TypeAdapter(Session)
-REPORT = TypeAdapter(Report)
 
 
 async def parsed(adapter: TypeAdapter[Result], request: web.Request) -> Result:

@@ -67,11 +67,6 @@ WAIT_S = (50, 3600)
 
 FORM = one_of("format", "the form of the answer; else `Accept` decides", ("text", "json"))
 
-GATED = (
-    text("server", "only benchmarks that are sent to this server"),
-    text("told_by", "the proxy that asks for a dispatcher: the others are waited for until they have told all"),
-)
-
 _RUN, _READ, _WRITE = "/v1/runs/{run}", (404, 503), (400, 404, 503)
 
 
@@ -145,7 +140,7 @@ ROUTES: tuple[Route, ...] = (
         "gate",
         "Which benchmarks' metrics are released",
         answers.Gate,
-        query=[*GATED, FORM],
+        query=[text("server", "only benchmarks that are sent to this server"), FORM],
         also=[PLAIN],
     ),
     _post(
@@ -154,7 +149,7 @@ ROUTES: tuple[Route, ...] = (
         "The same, asked by a dispatcher that dispatches nothing more",
         answers.Gate,
         None,
-        query=[*GATED, FORM],
+        query=[text("server", "only benchmarks that are sent to this server"), FORM],
         also=[PLAIN],
         tag="dispatchers",
         problems=_READ,
@@ -265,16 +260,6 @@ ROUTES: tuple[Route, ...] = (
         takes=bodies.HEARTBEAT,
         problems=_WRITE,
         relayed=True,
-    ),
-    Route(
-        "PUT",
-        "/v1/proxies/{sender}",
-        "put_proxy",
-        "A proxy is at work: until when it has told all it knew",
-        "service",
-        answer=answers.Now,
-        takes=bodies.REPORT,
-        problems=[400, 503],
     ),
     Route(
         "PUT",

@@ -5,16 +5,23 @@ Where a benchmark is released with failures, what is passed on is changed (`aggr
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 import orjson
+from rollcall_collector.contract.exchange import Event
 from rollcall_collector.contract.gate import Counts, coverage_metrics, withheld_metrics
 
 from .aggregating import is_left_out
-from .reporting import Known, Reports
 from .sender import NotStoredError, Sender
+from .workers.crew import Crew
+
+Untold = Callable[[], Sequence[Event]]
+"""What this proxy knows and has not told yet; from then on it is told."""
+Report = Callable[[], Awaitable[None]]
+"""Has the collector told that nothing waits here."""
 
 _DELIVERY_S = 5.0
 """Seconds for which the gate waits until the spool has been delivered."""
@@ -44,20 +51,22 @@ class Gate:
     """Asks the collector whether metrics may be computed."""
 
     def __init__(
-        self, client: aiohttp.ClientSession, collector: str, sender: Sender, known: Known, reports: Reports
+        self,
+        client: aiohttp.ClientSession,
+        collector: str,
+        sender: Sender,
+        untold: Untold,
+        crew: Crew,
+        report: Report,
     ) -> None:
-        self._client, self._collector, self._sender, self._known = client, collector, sender, known
-        self._reports = reports
-
-    @property
-    def told_by(self) -> dict[str, str]:
-        """What a question to the collector carries that is to wait for the other proxies."""
-        return {"told_by": self._sender.name}
+        self._client, self._collector, self._sender = client, collector, sender
+        self._untold, self._crew, self._report = untold, crew, report
 
     async def undelivered(self) -> str | None:
         """Why the collector may not know everything yet; waits a while for the spool to be delivered."""
+        await self._crew.settled()
         try:
-            await self._sender.store(*await self._known())
+            await self._sender.store(*self._untold())
         except NotStoredError as error:
             return str(error)
         for _ in range(int(_DELIVERY_S / 0.1)):
@@ -71,7 +80,7 @@ class Gate:
         if rejected := self._sender.rejected:
             cure = f"look at them in {self._sender.rejects}, and move them away"
             return f"{rejected} batches of events were not stored, since the collector refused them; {cure}"
-        await self._reports.tell()  # that it stands in the place of one that has died, too
+        await self._report()
         return None
 
     async def ask(self, run: str, server: str) -> Withheld | Released:
@@ -98,8 +107,7 @@ class Gate:
     async def _answer(self, run: str, server: str | None) -> dict[str, Any]:
         """The gate's answer; a server is named by a dispatcher that dispatches nothing more."""
         url = f"{self._collector}/v1/runs/{run}/gate"
-        named = self.told_by | ({} if server is None else {"server": server})
-        asking = (self._client.get if server is None else self._client.post)(url, params=named)
+        asking = self._client.get(url) if server is None else self._client.post(url, params={"server": server})
         async with asking as answer:
             answer.raise_for_status()
             found: dict[str, Any] = orjson.loads(await answer.read())

@@ -69,16 +69,15 @@ class Sender:
     """The one way of events to the collector; `limit` bounds the bytes that wait in memory.
 
     `away` says why the collector cannot be reached, `trouble` why the spool cannot be used; None where all is well.
-    `not_stored` counts batches that neither has taken. `instead_of` are senders that have died, whose spools this one
-    delivers.
+    `not_stored` counts batches that neither has taken. `left_behind` names the dead senders whose spools were found.
     """
 
     def __init__(
         self, client: aiohttp.ClientSession, collector: str, folder: Path, name: str, limit: int = WAITING_BYTES
     ) -> None:
-        self._client, self._url, self._folder, self.name = client, f"{collector}/v1/events", folder, name
+        self._client, self._url, self._folder, self._name = client, f"{collector}/v1/events", folder, name
         self._spool, self._left, self._disk = Spool(folder, name), left_behind(folder, name), asyncio.Lock()
-        self.instead_of = [spool.path.stem for spool in self._left]
+        self.left_behind = [spool.path.stem for spool in self._left]
         self._queue: deque[_Waiting] = deque()
         self._bytes, self._limit, self._next = 0, limit, 1
         self._something, self._to_deliver = asyncio.Event(), asyncio.Event()
@@ -174,7 +173,7 @@ class Sender:
             each.done.set_result(rulings)
 
     def _batch(self, first: int, text: bytes) -> bytes:
-        return b'{"sender":"%s","first":%d,"events":[%s]}' % (self.name.encode(), first, text)
+        return b'{"sender":"%s","first":%d,"events":[%s]}' % (self._name.encode(), first, text)
 
     async def _to_collector_or_spool(self, batch: bytes) -> Rulings:
         if not (self.spooled or self._ending):

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from itertools import count
 from typing import Any
 from uuid import uuid4
 
@@ -14,13 +15,12 @@ from rollcall_collector.contract.exchange import Event, ProxyGone, Topology
 from rollcall_collector.serving import Problem, bind, json_response, problems, read_json, url_of
 from rollcall_collector.settings import split_address
 from rollcall_collector.tasks import background
-from yarl import URL
 
 from . import wire
 from .carriers import Carriers
 from .clock import now
 from .forwarding import Forwarder
-from .gate import Gate
+from .gate import Gate, Untold
 from .gym_config import ConfigError, GymConfig, GymServer
 from .http_proxy import HttpProxy
 from .intake import Intake
@@ -32,14 +32,14 @@ from .outermost import OutermostRun
 from .policy_in_force import PolicyInForce
 from .recording import Records
 from .relay import passing_client
-from .reporting import Reports, Untold
+from .reporting import Reporter
 from .resend import Executions
 from .sender import NotStoredError, Sender
 from .sessions import SessionOfRun, Sessions, unattached
 from .settings import Limits, ProxySettings, engine_settings
 from .span_sender import SpanSender
 from .spans import SOON_S, Spans
-from .succession import Succession
+from .succession import Succession, proxy_of, sender_of
 from .watch import Watch
 from .workers.crew import Alone, Crew
 from .workers.hearing import Hearing
@@ -69,11 +69,10 @@ class MainPort:
         executions: Executions,
         succession: Succession,
         crew: Crew,
-        reports: Reports,
     ) -> None:
         self._settings, self._client, self._listeners = settings, client, listeners
         self._sessions, self._sender, self._gate, self._untold = sessions, sender, gate, untold
-        self._executions, self._succession, self._crew, self._reports = executions, succession, crew, reports
+        self._executions, self._succession, self._crew = executions, succession, crew
         self._related = succession.left.references
         self.draining = False
 
@@ -161,22 +160,17 @@ class MainPort:
             await self._crew.settled()
             self._sender.put(*self._untold())
             self._sessions.ended(session)
-        answer = await self.relay(request)
-        if isinstance(body, dict) and body.get("state") == "ended":
-            await self._reports.tell()
-        return answer
+        return await self.relay(request)
 
     async def once_all_is_told(self, request: web.Request) -> web.Response:
         """What the collector answers once all that this proxy knows has reached it."""
         if doubt := await self._gate.undelivered():
             raise Problem(503, "unknown is not complete", doubt)
-        asks = request.path.endswith("/gate")
-        return await self.relay(request, request.rel_url.extend_query(self._gate.told_by) if asks else None)
+        return await self.relay(request)
 
-    async def relay(self, request: web.Request, url: URL | None = None) -> web.Response:
-        """Pass a request about runs and sessions on to the collector, under another URL where one is given."""
-        path = request.raw_path if url is None else url.raw_path_qs
-        status, kind, body = await self._asked(request.method, path, await request.read())
+    async def relay(self, request: web.Request) -> web.Response:
+        """Pass a request about runs and sessions on to the collector."""
+        status, kind, body = await self._asked(request.method, request.raw_path, await request.read())
         return web.Response(status=status, body=body, headers={"Content-Type": kind})
 
     async def _ask(self, method: str, path: str) -> None:
@@ -233,9 +227,10 @@ class MainPort:
 
     async def keep_on(self) -> None:
         """Keep it now and again, since listeners that are used are not forgotten."""
-        while True:
-            await asyncio.sleep(_KEPT_S)
-            await self.keep()
+        for waited in count(1):
+            await asyncio.sleep(_TOLD_S)
+            if self._succession.trouble or waited % (_KEPT_S // _TOLD_S) == 0:
+                await self.keep()
 
     def _providers(self, config: GymConfig) -> list[GymServer]:
         return config.providers() if self._settings.watch_providers else []
@@ -279,7 +274,8 @@ async def _in_flight(listeners: Listeners, crew: Crew) -> int:
 async def _take_over(succession: Succession, sender: Sender) -> None:
     """Have the collector told which processes are gone, and again which servers can call which."""
     left = succession.left
-    told = [ProxyGone(proxy, now()) for proxy in left.gone]
+    gone = dict.fromkeys([*left.gone, *map(proxy_of, sender.left_behind)])
+    told = [ProxyGone(proxy, now()) for proxy in gone]
     related = [Topology(left.references)] if left.references else []
     while True:
         try:
@@ -328,8 +324,9 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
         observe, engine = settings.mode == "observe", wire.Engine(engine_settings(settings))
         client = await stack.enter_async_context(passing_client())
         control = await stack.enter_async_context(aiohttp.ClientSession())
-        sender = Sender(control, settings.collector, settings.spool, f"p-{uuid4().hex}", settings.queue_bytes)
         succession = Succession(settings.spool, host, port)
+        name = sender_of(succession.proxy)
+        sender = Sender(control, settings.collector, settings.spool, name, settings.queue_bytes)
         in_force = PolicyInForce(control, settings.collector, settings.spool)
         ledger, carriers = Ledger(lambda: f"c-{uuid4().hex[:16]}", lambda: in_force.policy), Carriers()
         sessions = Sessions(control, settings.collector, settings.spool, succession.left.static)
@@ -344,13 +341,8 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
         hearing = Hearing(records=records, ledger=ledger, carriers=carriers, watch=watch, spans=span_sender)
         crew: Crew = Pool(settings, engine, hearing, in_force) if settings.workers > 1 else Alone(engine)
         stack.callback(crew.abandon)
-
-        async def known() -> list[Event]:
-            await crew.settled()
-            return untold()
-
-        reports = Reports(control, settings.collector, sender, known, url_of(bound))
-        gate = Gate(control, settings.collector, sender, known, reports)
+        reporter = Reporter(control, settings.collector, sender, succession.proxy)
+        gate = Gate(control, settings.collector, sender, untold, crew, reporter.report)
         forwarder = Forwarder(engine, records, observe, settings.inspect_limit)
         run = OutermostRun(
             forwarder=forwarder,
@@ -379,9 +371,7 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
         listeners = Listeners(settings, host, crew, intake.take_in)
         intake.listener_of = listeners.listener_of
         http_proxy = HttpProxy(client, listeners, settings.head_server, settings.allow_hosts)
-        main = MainPort(
-            settings, control, listeners, sessions, sender, gate, untold, executions, succession, crew, reports
-        )
+        main = MainPort(settings, control, listeners, sessions, sender, gate, untold, executions, succession, crew)
         app = main.app(http_proxy)
         ProxyMeasures(spans.measured, sender, listeners.all).serve(app)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
@@ -394,8 +384,9 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
         reopening, keeping = background(listeners.run(), "listeners"), background(main.keep_on(), "keeping")
         kept = background(span_sender.run(), "span sender"), background(_tell_spans(spans), "spans")
         async with AsyncExitStack() as working:
-            learning, reporting = background(in_force.run(), "policy"), background(reports.run(), "reports")
-            for each in (sending, telling, *kept, learning, reporting, taking_over, reopening, keeping):
+            reporting = background(reporter.run(), "reports")
+            learning = background(in_force.run(), "policy")
+            for each in (sending, telling, *kept, learning, taking_over, reopening, keeping, reporting):
                 await working.enter_async_context(each)
             await crew.start()
             await listeners.reopen(succession.to_open())
@@ -415,6 +406,6 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
             await (sender.finish(0) if hurried else sender.finish())
             spans.tell()
             if not hurried:
-                await reports.leave()
                 await span_sender.flush()
+                await reporter.report(ended=True)
         sender.close()

@@ -24,10 +24,10 @@ from .hearing import Moment, has_ended
 from .judging import policy_of_run
 from .measuring import Measures, measures
 from .placing import healed, moves
+from .reporting import unreported
 from .schema import FAILED, dispatches, rollouts, runs, sessions, tags
 from .spanning import Found, spans_of
 from .tagging import first_and_last
-from .telling import not_told
 from .timing import timeline
 from .totals import Key
 
@@ -94,34 +94,20 @@ class Reader:
         with self._engine.connect() as connection:
             return _status(connection, _resolve(connection, run), self.at(now), self._policy)
 
-    def gate(
-        self,
-        run: str,
-        now: float,
-        server: str | None = None,
-        trouble: str | None = None,
-        asked_at: float | None = None,
-    ) -> dict[str, Any]:
+    def gate(self, run: str, now: float, server: str | None = None, trouble: str | None = None) -> dict[str, Any]:
         """Which benchmarks' metrics are released; only those sent to `server` where one is named.
 
         `trouble` is what the last write to the store met: what it did not take in may speak of any benchmark.
-        `asked_at`: since then all proxies must have told what they know (see `telling`).
         """
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
             policy = policy_of_run(connection, name, self._policy)
             general = [f"the store cannot be written: {trouble}"] if trouble else []
-            general += not_told(connection, name, self.at(now), asked_at)
             benchmarks, doubts = _benchmarks(connection, name, self.at(now), policy, server, general)
             return _gate(name, benchmarks, doubts) | {
                 "left_out": left_out(connection, name, benchmarks),
                 "healed": healed(connection, name),
             }
-
-    def not_told(self, run: str, now: float, asked_at: float) -> list[str]:
-        """Which proxies have not told what they know since then. Raises UnknownRunError."""
-        with self._engine.connect() as connection:
-            return not_told(connection, _resolve(connection, run), self.at(now), asked_at)
 
     def resolve(self, run: str) -> str:
         """The run's id, of the newest where `latest` is asked for. Raises UnknownRunError."""
@@ -238,6 +224,7 @@ def _benchmarks(
 ) -> tuple[list[Benchmark], list[str]]:
     """The benchmarks with their reasons, and the reasons that are no counts."""
     counted = counted_benchmarks(connection, run, at, server)
+    general = [*general, *unreported(connection, run, at)]
     doubts = {name: [*general, *found] for name, found in doubts_about(connection, run, counted, policy).items()}
     allowed = tolerances(connection, run, counted, policy.max_failure_rate)
     return with_reasons(counted, doubts, allowed), sorted({doubt for each in doubts.values() for doubt in each})
@@ -256,7 +243,7 @@ def _gate(run: str, benchmarks: list[Benchmark], doubts: list[str]) -> dict[str,
 
 def _status(connection: Connection, run: str, at: Moment, default: Policy) -> dict[str, Any]:
     policy = policy_of_run(connection, run, default)
-    benchmarks, doubts = _benchmarks(connection, run, at, policy, general=not_told(connection, run, at))
+    benchmarks, doubts = _benchmarks(connection, run, at, policy)
     last = connection.execute(
         select(sessions, has_ended(at).label("has_ended"))
         .where(sessions.c.run == run)
