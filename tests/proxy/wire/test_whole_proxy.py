@@ -33,6 +33,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
 
 
 @pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
+    """A proxy of two workers."""
+    with whole_proxy(tmp_path_factory.mktemp("several"), workers=2) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
 def nginx(whole: Whole) -> int:
     """The port of the nginx that the page speaks of."""
     if whole.nginx is None or (not WRITES and f"nginx {NGINX} " not in page.PAGE.read_text()):
@@ -83,6 +90,12 @@ async def test_each_side_sees_through_the_proxy_what_it_must(whole: Whole, case:
     assert seen == wanted
     dispatches = {token.split(b"~")[1] for token in seen.owners}
     assert dispatches == {whole.owner.split(b"~")[1] if owned else b"-"}
+
+
+@pytest.mark.parametrize("case", PASSES, ids=[case.name for case in PASSES])
+async def test_each_side_sees_the_same_through_several_workers(several: Whole, case: Case) -> None:
+    sent = replace(case, caller=with_owner(case.caller, several.owner))
+    assert await several.played(sent, several.listener, case.by_proxy.__eq__) == case.by_proxy
 
 
 SAME = [case for case in PASSES if not case.reasons]

@@ -91,14 +91,16 @@ def with_owner(script: Script, owner: bytes) -> Script:
 
 
 @contextmanager
-def whole_proxy(folder: Path) -> Iterator[Whole]:
-    """Start everything; nginx where it can be had."""
+def whole_proxy(folder: Path, workers: int = 1) -> Iterator[Whole]:
+    """Start everything, the proxy with so many workers; nginx where it can be had."""
     with ExitStack() as stack:
         server, agent = stack.enter_context(closing(listening())), stack.enter_context(closing(listening()))
         server.listen(1024)
         agent.listen(16)
         collector = stack.enter_context(_service("collector", database=f"sqlite:///{folder / 'c.sqlite3'}"))
-        proxy = stack.enter_context(_service("proxy", collector=collector, spool=folder / "spool", connect_window=1))
+        proxy = stack.enter_context(
+            _service("proxy", collector=collector, spool=folder / "spool", connect_window=1, workers=workers)
+        )
         model = {"responses_api_models": {"raw": _place(server)}}
         run = {"responses_api_agents": {"raw": _place(agent)}}
         runner = {"responses_api_agents": {"raw": _place(server)}}
