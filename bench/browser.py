@@ -1,4 +1,4 @@
-"""A Chromium for the page's tests and its benchmark, by Debian's packages where there is none: `python -m bench.browser`.
+"""A Chromium for the tests of the page and its benchmark, by Debian's packages if need be: `python -m bench.browser`.
 
 That needs root and apt. Elsewhere any Chromium or Chrome on PATH serves, or one named by ROLLCALL_CHROMIUM.
 """
@@ -9,6 +9,16 @@ import subprocess
 import sys
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+FLAGS = [
+    "--no-sandbox",  # root may ask, for whom Chromium's own sandbox does not start
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
 _COMMANDS = (
     ("apt-get", "update", "-qq"),
     ("apt-get", "install", "--yes", "-qq", "--no-install-recommends", "chromium"),

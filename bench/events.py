@@ -11,8 +11,9 @@ import orjson
 from rollcall_collector.contract.exchange import DispatchBegun, DispatchEnded, Event, Tag
 from rollcall_collector.contract.policy import Policy
 from rollcall_collector.store import open_database
+from rollcall_collector.store.applying import apply_events
 from rollcall_collector.store.schema import metadata
-from rollcall_collector.store.writing import Session, apply_events, put_expected, put_session
+from rollcall_collector.store.writing import Session, put_expected, put_session
 from sqlalchemy.schema import CreateTable
 
 from .load.agents import AGENT
@@ -103,6 +104,7 @@ def fill(path: Path, rollouts: int) -> None:
         connection.execute("BEGIN")
         for table in ("rollouts", "dispatches", "tags"):
             _multiply(connection, table, rollouts)
+        connection.execute(_COUNTED)
         connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode=DELETE")  # all of it lies in the one file
 
@@ -121,6 +123,14 @@ def _multiply(connection: sqlite3.Connection, table: str, rollouts: int) -> None
         (rollouts,),
     )
 
+
+_COUNTED = """
+    INSERT OR REPLACE INTO counts (run, benchmark, name, detail, number)
+    SELECT run, benchmark, substr(key, 1, instr(key || ':', ':') - 1), substr(key, instr(key || ':', ':') + 1),
+        sum(value)
+    FROM rollouts, json_each(rollouts.counted) GROUP BY run, benchmark, key
+"""
+"""The totals of all rollouts, from what each says that it adds to them."""
 
 _NUMBERED: dict[str, str] = {"task_index": "n.i", "rollout": "n.i || '-0'"}
 

@@ -11,7 +11,10 @@ from ..children import Child
 
 @dataclass
 class Running:
-    """A proxy that runs: where requests go, whose processes are measured, and whose calls they are."""
+    """A proxy that runs: where requests go, whose processes are measured, and whose calls they are.
+
+    `answered` counts the calls of its loads that were, `cut_off` those that may have been on their way at their ends.
+    """
 
     name: str
     url: str
@@ -19,6 +22,7 @@ class Running:
     owners: list[str] = field(default_factory=list)
     owners_path: Path | None = None
     answered: int = 0
+    cut_off: int = 0
 
     @property
     def host(self) -> str:

@@ -149,9 +149,13 @@ class Rollouts(Answer):
     next: int | None
 
 
+_NOT_OF_ITS_OWN = ("event", "dispatch", "count")
+"""Fields of a Tag that a record has for itself, or not at all."""
+
+
 def _of_an_exchange() -> dict[str, Any]:
     hints = get_type_hints(Tag, include_extras=True)
-    return {each.name: (hints[each.name], ...) for each in fields(Tag) if each.name not in ("event", "dispatch")}
+    return {each.name: (hints[each.name], ...) for each in fields(Tag) if each.name not in _NOT_OF_ITS_OWN}
 
 
 TagRecord = create_model(
@@ -160,6 +164,7 @@ TagRecord = create_model(
     __doc__="Exchanges of one call that ended badly in one way: the first of them, and how many until when.",
     **_of_an_exchange(),
     recovered=(bool, ...),
+    pardoned=(str | None, ...),
     count=(int, ...),
     last_at=(float, ...),
 )
@@ -184,12 +189,16 @@ class Call(Answer):
     what: str
     call: str
     recovered: bool
+    pardoned: str | None
     rules: list[str]
     root_cause: bool
 
 
 class Dispatch(Answer):
-    """One execution of a rollout, with the first of its calls; `spans_known` are kept, and `spans_lost` were not."""
+    """One execution of a rollout, with the first of its calls; `spans_known` are kept, and `spans_lost` were not.
+
+    `provisional`: its `/run` was answered by a proxy's own ruling, since the collector could not be asked.
+    """
 
     dispatch: str
     session: str
@@ -199,6 +208,7 @@ class Dispatch(Answer):
     ended_at: float | None
     root_cause: RootCause | None
     failure_class: str | None = Field(alias="class")
+    provisional: bool
     tags: list[TagRecord]  # type: ignore[valid-type]  # it is made of a Tag's fields
     spans: list[Call]
     spans_known: int

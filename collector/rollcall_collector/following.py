@@ -111,6 +111,11 @@ class Following:
                 if self._feeds.get(name) is feed:
                     del self._feeds[name]
 
+    @property
+    def followers(self) -> int:
+        """How many follow anything."""
+        return sum(feed.followers for feed in self._feeds.values())
+
     async def close(self) -> None:
         """End all streams, so that the collector can end."""
         self._closed = True

@@ -19,6 +19,7 @@ import orjson
 from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from .diverted import tell
 from .results import diverting, names, runfile
 from .results.diverting import Diverted, Wanted
 from .results.errors import ResultsError
@@ -124,6 +125,9 @@ class Mounted:
         if self._searched.get(run) == last and not any(moves.values()):
             return None
         done = diverting.divert(output, self._wanted(run, moves), partial(self.reader.failures, run))
+        for each in moves["to_failures"]:
+            if each["dispatch"] in done.placed_failures and each["row"] is not None:
+                tell(each["row"], "failures", f"its row has been moved into {names.failures_path(output)}")
         return done if done.placed_failures or done.placed_results or done.notes else None
 
     def _wanted(self, run: str, moves: dict[str, Any]) -> Wanted:

@@ -60,6 +60,7 @@ LIMITS = {"rollouts": (1000, 10_000), "failures": (100, 10_000), "after": (0, 10
 
 STATES = ("succeeded", "failed", "omitted", "running", "missing")
 
+METRICS = "application/openmetrics-text"
 PLAIN, LINES, EVENTS = "text/plain", "application/jsonl", "text/event-stream"
 HTML, OF_THE_PAGE = TYPES[".html"], tuple(TYPES.values())
 
@@ -217,6 +218,15 @@ ROUTES: tuple[Route, ...] = (
         "The database can be read, and the last write to it went well",
         "service",
         answer=answers.Said,
+        problems=[503],
+    ),
+    Route(
+        "GET",
+        "/metrics",
+        "metrics",
+        "Numbers for Prometheus: as text, or as OpenMetrics where `Accept` names it",
+        "service",
+        also=[PLAIN, METRICS],
         problems=[503],
     ),
     Route("GET", "/openapi.json", "document", "This document", "service", answer=dict[str, Any]),

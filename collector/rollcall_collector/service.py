@@ -26,12 +26,15 @@ from .bodies import (
 )
 from .browser import Page, wants_page
 from .contract.policy import Policy, policy_from
+from .diverted import tell_rulings
 from .failures_text import failures_text, rollouts_text, timeline_text
 from .following import Following
+from .measures import CollectorMeasures
 from .mounted import Folder, Mounted
 from .openapi import document
 from .rollout_text import rollout_text
 from .routes import LIMITS, ROUTES, STATES, WAIT_S
+from .scraping import registry, scraped
 from .serving import Problem, bind, json_response, problems, read_json, url_of, wants_text
 from .settings import CollectorSettings, split_address
 from .status_text import NO_RUN, gate_text, runs_text, status_text
@@ -78,6 +81,8 @@ class Collector:
     ) -> None:
         self._writer, self._reader, self._policy, self._now = writer, reader, policy, clock
         self._mounted, self._following, self._page = mounted, Following(), Page()
+        self._measures = CollectorMeasures(lambda: reader.measures(clock()), writer, lambda: self._following.followers)
+        self._metrics = registry(self._measures)
 
     def app(self) -> web.Application:
         """The aiohttp application."""
@@ -93,6 +98,10 @@ class Collector:
     async def document(self, _: web.Request) -> web.Response:
         """What the API is, for programs."""
         return json_response(document())
+
+    async def metrics(self, request: web.Request) -> web.Response:
+        """Numbers for Prometheus."""
+        return await self._read(scraped, request, self._metrics)
 
     async def overview(self, request: web.Request) -> web.Response:
         """The page for browsers; for others the latest run, as JSON when asked for, else as text for people."""
@@ -132,7 +141,10 @@ class Collector:
                 policy=self._policy,
                 now=self._now(),
             )
-            return json_response({"rulings": await self._write(job)})
+            rulings = await self._write(job)
+        self._measures.saw(batch.events)
+        tell_rulings(rulings)
+        return json_response({"rulings": rulings})
 
     async def put_session(self, request: web.Request) -> web.Response:
         """A dispatcher has started."""

@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from .contract.policy import WORDS, Policy, parse_rule
 from .contract.rules import Rules, RulesError, load_rules
+from .logs import Form
 from .store.database import CONNECTIONS
 from .store.writer import CAPACITY_BYTES
 
@@ -137,6 +138,7 @@ class CollectorSettings(PolicySettings):
     database_connections: int = Field(
         CONNECTIONS, ge=2, description="connections to the database at the most, busy and idle"
     )
+    log_format: Form = Field("human", description="the form of the log: human, or json, one object a line")
     queue_limit: int = Field(4096, ge=1, description="batches that may wait before senders get 503")
     queue_bytes: int = Field(CAPACITY_BYTES, ge=1, description="bytes of requests in hand before senders get 503")
     results: Annotated[Path | None, AfterValidator(_folder)] = Field(

@@ -1,6 +1,10 @@
 """One exchange on its way through the proxy, and the tag it leaves when it does not end well."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import count
+from uuid import uuid4
 
 import xxhash
 from rollcall_collector.contract.calls import CallKey
@@ -11,8 +15,8 @@ from rollcall_collector.contract.exchange import Role, Tag, What
 from . import wire
 from .clock import now
 from .encoding import beginning
-from .owners import COOKIE, Head, Owner, token_of, without_url_owner
-from .roles import without_prefix
+from .owners import ASKED, COOKIE, Head, Owner, token_of, without_url_owner
+from .roles import role_of, without_prefix
 from .upstream import Upstream, UpstreamError
 
 _SMALL = 4096
@@ -38,6 +42,7 @@ class Exchange:
     started_at: float = field(default_factory=now)
     sent: "Sent | None" = None
     tagged: bool = False
+    counted: bool = False
     status: int | None = None
     _beginning: bytes = b""
     _digesting: "xxhash.xxh3_128 | None" = None
@@ -56,7 +61,7 @@ class Exchange:
     @property
     def route(self) -> str:
         """The path as the server's own routes name it: without an owner and without Gym's prefixes."""
-        return without_prefix(without_url_owner(self.path))
+        return route_of(self.path)
 
     @property
     def sent_target(self) -> bytes:
@@ -128,6 +133,23 @@ class Exchange:
         )
 
 
+def taken_in(id: str, upstream: Upstream, request: wire.RequestHead, head: Head, owner: Owner | None) -> Exchange:
+    """The exchange that a request begins at the listener of `upstream`."""
+    exchange = Exchange(
+        id=id,
+        upstream=upstream,
+        role=role_of(upstream.kind, without_url_owner(head.path), owner.role if owner else None),
+        method=request.method.decode(),
+        target=origin_form(in_text(request.target)),
+        owner=owner,
+        head=head,
+        request=request,
+    )
+    if owner is not None:
+        exchange.dispatch, exchange.depth = owner.dispatch, owner.depth + 1
+    return exchange
+
+
 @dataclass(slots=True)
 class Sent:
     """A request's body as far as it has passed; nothing of it once it was longer than `limit` bytes."""
@@ -162,6 +184,12 @@ class Bad:
     by_rule: bool = False
 
 
+@lru_cache(maxsize=4096)
+def route_of(path: str) -> str:
+    """The path as the server's own routes name it."""
+    return without_prefix(without_url_owner(path))
+
+
 def bad_from(error: UpstreamError, status: int | None = None) -> Bad:
     """What a server's failure is in the contract's words."""
     return Bad(error.what, error.message, status)
@@ -170,6 +198,16 @@ def bad_from(error: UpstreamError, status: int | None = None) -> Bad:
 def storable(text: str) -> str:
     """The text as Unicode that JSON can hold: bytes of a request line that are none are replaced."""
     return text.encode("utf-8", "replace").decode()
+
+
+def exchange_ids() -> Iterator[str]:
+    """The ids of a process's exchanges, each of which is unique among all processes."""
+    return numbered(uuid4().hex[:12])
+
+
+def numbered(name: str) -> Iterator[str]:
+    """Ids that begin with a name."""
+    return (f"{name}.{number}" for number in count(1))
 
 
 def origin_form(target: str) -> str:
@@ -182,7 +220,9 @@ def origin_form(target: str) -> str:
 
 def head_from(request: wire.RequestHead) -> Head:
     """What the ways to name an owner look at."""
-    fields = {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in request.fields}
+    fields = {
+        ASKED[lower]: value.decode("latin-1") for name, value in request.fields if (lower := name.lower()) in ASKED
+    }
     return Head(origin_form(in_text(request.target)).partition("?")[0], fields)
 
 

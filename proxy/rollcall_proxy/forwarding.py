@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
+from sys import maxsize
 
 from rollcall_collector.tasks import spawn
 
@@ -20,7 +21,7 @@ from .answers import Said, Whole, in_place_of
 from .exchange import Bad, Exchange, bad_from
 from .fields import request_fields, with_length
 from .inspecting import STREAM, Reading, reading_of
-from .recording import Records
+from .recording import Recorder
 from .upstream import UpstreamError
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 class Forwarder:
     """Passes exchanges on and has those tagged that do not end well."""
 
-    def __init__(self, engine: wire.Engine, records: Records, observe: bool, inspect_limit: int) -> None:
+    def __init__(self, engine: wire.Engine, records: Recorder, observe: bool, inspect_limit: int) -> None:
         self._engine, self.records, self._observe, self.limit = engine, records, observe, inspect_limit
         self._storing: set[asyncio.Task[None]] = set()
 
@@ -80,6 +81,12 @@ class Forwarder:
     def refusal(self, exchange: Exchange, error: UpstreamError) -> Whole | None:
         """The answer in the server's place; none in observe mode, where the connection is dropped."""
         return None if self._observe else in_place_of(exchange.upstream, error)
+
+    async def refuse(self, request: wire.Exchange, exchange: Exchange, error: UpstreamError) -> None:
+        """Answer without asking the server, once the tag is stored; a retry is known by the whole body."""
+        exchange.passes(await request.read_body(maxsize))
+        await self.records.ended_badly(exchange, bad_from(error), False)
+        await in_place_of(exchange.upstream, error).deliver(request)
 
     def store(self, exchange: Exchange, bad: Bad, leaving: bool, then: Callable[[], None]) -> None:
         """Have an exchange tagged; `then` is called when its tag is stored, or cannot be."""

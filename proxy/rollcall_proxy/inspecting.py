@@ -141,6 +141,7 @@ class GoodStatus:
         self._about, self._inspector, self._media_type = about, inspector, media_type
         self._decoder: Decoder | None = None
         self._body = bytearray()
+        self._wants_body = about.asked.need_body
         self._over = self._broken = False
         self.holds = in_one_go or not about.stream
         try:
@@ -152,7 +153,7 @@ class GoodStatus:
     def unread(self) -> bool:
         """Whether what should have been read could not be."""
         if self._broken:
-            return self._inspector is not None or self._about.asked.need_body
+            return self._inspector is not None or self._wants_body
         return self._inspector is not None and not self._inspector.inspected
 
     def feed(self, piece: bytes) -> Bad | None:
@@ -181,7 +182,7 @@ class GoodStatus:
         for plain in decoder.feed(piece):
             if self._media_type is not None:
                 self._see_shape(plain, self._media_type)
-            if self._about.asked.need_body and len(self._body) < KEPT:
+            if self._wants_body and len(self._body) < KEPT:
                 self._body += plain[: KEPT - len(self._body)]
             found = self._inspector.feed(plain) if self._inspector else None
             if found is not None:
@@ -194,7 +195,7 @@ class GoodStatus:
 
     def _has_enough(self) -> bool:
         """Whether more of the body would say nothing more."""
-        kept = not self._about.asked.need_body or len(self._body) >= KEPT
+        kept = not self._wants_body or len(self._body) >= KEPT
         return kept and (self._inspector is None or not self._inspector.inspected)
 
     def _see_shape(self, plain: bytes, media_type: str) -> None:
@@ -214,7 +215,10 @@ class GoodStatus:
         return found
 
     def _found(self, found: Finding | None) -> Bad | None:
-        about, body = self._about, bytes(self._body)
+        about = self._about
+        if found is None and not about.asked.candidates:
+            return None
+        body = bytes(self._body)
         rules = about.asked.in_body(body)
         if found is not None:
             text = found.excerpt.encode("utf-8", "replace")

@@ -6,12 +6,13 @@ the collector is away. A dispatch begun at another proxy is kept from its first 
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rollcall_collector.contract.calls import CallKey, Calls
 from rollcall_collector.contract.exchange import DispatchBegun, DispatchEnded, Outlived, Recovered, Role, Tag
 from rollcall_collector.contract.policy import Policy
+from rollcall_collector.contract.repeating import way_of
 from rollcall_collector.contract.verdict import Kept, Verdict, judge
 
 _REMEMBERED = 200_000
@@ -25,26 +26,26 @@ _GENERATING = ("model", "judge")
 class Book:
     """One dispatch's page.
 
-    By call: its role, when it recovered, and when its server gave a good answer to another one. `response` is that of
-    a `/verify` request in whose verification something failed; `verified` the body and the coding of one in which
-    nothing is known here to have failed.
+    `tags` are the first and the last of each call and way of ending badly. By call: its role, when it recovered, and
+    when its server gave a good answer to another one; `unanswered` has the model calls to a server that wait for that,
+    with the end of their last exchange. `response` is that of a `/verify` request in whose verification
+    something failed; `verified` the body and the coding of one in which nothing is known here to have failed.
     """
 
     begun: DispatchBegun | None = None
     calls: Calls = field(default_factory=Calls)
-    tags: list[Tag] = field(default_factory=list)
+    tags: dict[tuple[str, str], list[Tag]] = field(default_factory=dict)
     roles: dict[str, Role] = field(default_factory=dict)
     recovered: dict[str, float] = field(default_factory=dict)
     outlived: dict[str, float] = field(default_factory=dict)
+    unanswered: dict[str, dict[str, float]] = field(default_factory=dict)
     model_calls: int = 0
     response: dict[str, Any] | None = None
     verified: tuple[bytearray, str] | None = None
 
-    def standing(self) -> Iterator[tuple[str, str, float]]:
-        """The calls that stand failed: id, server, when the last exchange ended."""
-        for key, calls in self.calls.failed.items():
-            for call in calls:
-                yield call.id, key[0], call.ended_at
+    def standing(self) -> Iterator[str]:
+        """The ids of the calls that stand failed."""
+        return (call.id for calls in self.calls.failed.values() for call in calls)
 
 
 class Ledger:
@@ -73,11 +74,23 @@ class Ledger:
         book = self._books.get(dispatch or "")
         return book.begun.server if book and book.begun else None
 
-    def saw_model_call(self, dispatch: str | None) -> None:
+    def open_dispatches(self) -> list[str]:
+        """The dispatches that this proxy has taken in, and that have not ended."""
+        return list(self._books)
+
+    def standing(self) -> Iterator[tuple[str, CallKey, bool, float]]:
+        """All calls that stand failed: dispatch, key, whether it is a model's, when the last exchange ended."""
+        for pages in (self._books, self._elsewhere):
+            for dispatch, book in pages.items():
+                for key, calls in book.calls.failed.items():
+                    for call in calls:
+                        yield dispatch, key, book.roles.get(call.id) in _GENERATING, call.ended_at
+
+    def saw_model_call(self, dispatch: str | None, times: int = 1) -> None:
         """A model call was made on behalf of a dispatch."""
         book = self._books.get(dispatch or "")
         if book is not None:
-            book.model_calls += 1
+            book.model_calls += times
             if book.begun is not None:
                 self._making_calls.add((book.begun.run, book.begun.benchmark))
 
@@ -90,7 +103,7 @@ class Ledger:
         """Take from dispatches the tags that a carrier had bound to them."""
         for dispatch in dispatches:
             if book := self._books.get(dispatch):
-                book.tags = [tag for tag in book.tags if tag.carrier != carrier]
+                book.tags = {key: tags for key, tags in book.tags.items() if tags[0].carrier != carrier}
 
     def call_of(self, dispatch: str | None, key: CallKey, started_at: float, ended_at: float) -> str:
         """The id of the call that a bad exchange belongs to."""
@@ -99,43 +112,52 @@ class Ledger:
         book = self._book(dispatch)
         return book.calls.ended_badly(key, started_at, ended_at, self._new_id)
 
-    def add(self, tag: Tag) -> None:
-        """Keep a tag on its dispatch's page."""
-        if tag.dispatch is not None:
-            book = self._book(tag.dispatch)
-            book.tags.append(tag)
-            book.roles[tag.call] = tag.role
-            book.outlived.pop(tag.call, None)  # it has failed again since
+    def add(self, tag: Tag) -> bool:
+        """Keep a tag on its dispatch's page; whether it changes what is known of its call, which had been outlived."""
+        if tag.dispatch is None:
+            return False
+        book = self._book(tag.dispatch)
+        known = book.tags.setdefault((tag.call, way_of(tag)), [])
+        count = known[1].count + 1 if len(known) > 1 else 1
+        known[1:] = [replace(tag, count=count)] if known else []
+        if not known:
+            known.append(tag)
+        book.roles[tag.call] = tag.role
+        if tag.role in _GENERATING and tag.what != "cancelled":
+            book.unanswered.setdefault(tag.server, {})[tag.call] = tag.ended_at
+        return book.outlived.pop(tag.call, None) is not None
 
     def heal(
         self, dispatch: str | None, key: Callable[[], CallKey], started_at: float, ended_at: float
     ) -> Recovered | None:
         """Note a good exchange; the event where it has healed a call that stood failed."""
         book = self._known(dispatch)
-        call = book.calls.ended_well(key(), started_at) if book and book.calls.failed else None
-        if book is None or call is None or dispatch is None:
+        if book is None or dispatch is None or not book.calls.failed:
             return None
+        asked = key()
+        call = book.calls.ended_well(asked, started_at)
+        if call is None:
+            return None
+        book.unanswered.get(asked[0], {}).pop(call, None)
         book.recovered[call] = ended_at
         return Recovered(dispatch, call, ended_at)
 
     def outlive(self, dispatch: str | None, server: str, started_at: float, ended_at: float) -> Outlived | None:
         """Note a good answer of a model server; the event where other calls to it stood failed before."""
         book = self._known(dispatch)
-        if book is None or dispatch is None or not book.calls.failed:
+        unanswered = book.unanswered.get(server) if book is not None else None
+        if book is None or dispatch is None or not unanswered:
             return None
-        calls = tuple(
-            call
-            for call, at, ended in book.standing()
-            if at == server and ended <= started_at and call not in book.outlived
-            if book.roles.get(call) in _GENERATING
-        )
+        calls = tuple(call for call, ended in unanswered.items() if ended <= started_at)
+        for call in calls:
+            del unanswered[call]
         book.outlived.update(dict.fromkeys(calls, ended_at))
         return Outlived(dispatch, calls, ended_at) if calls else None
 
     def judge_failed(self, dispatch: str) -> bool:
         """Whether a judge's call of a dispatch stands failed."""
         book = self._known(dispatch)
-        return book is not None and any(book.roles.get(call) == "judge" for call, _, _ in book.standing())
+        return book is not None and any(book.roles.get(call) == "judge" for call in book.standing())
 
     def keep_response(self, dispatch: str, response: dict[str, Any]) -> None:
         """Keep what a dispatch has asked to be verified."""
@@ -159,7 +181,8 @@ class Ledger:
     def verdict(self, ended: DispatchEnded) -> Verdict:
         """The verdict from what this proxy knows."""
         book, policy = self._books.get(ended.dispatch) or Book(), self._policy()
-        kept = [Kept(tag, book.recovered.get(tag.call), book.outlived.get(tag.call)) for tag in book.tags]
+        tags = (tag for known in book.tags.values() for tag in known)
+        kept = [Kept(tag, book.recovered.get(tag.call), book.outlived.get(tag.call)) for tag in tags]
         agent = book.begun.agent if book.begun else None
         return judge(ended, kept, policy, policy.swallowed(ended, agent, lambda: self._others_made_calls(book)))
 

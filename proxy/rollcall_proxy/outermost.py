@@ -25,6 +25,7 @@ from .recording import Records, response_in
 from .sender import NotStoredError, Sender
 from .settings import ProxySettings
 from .upstream import UpstreamError
+from .workers.crew import Crew
 
 log = logging.getLogger(__name__)
 
@@ -40,10 +41,12 @@ class OutermostRun:
         ledger: Ledger,
         carriers: Carriers,
         sender: Sender,
+        crew: Crew,
         settings: ProxySettings,
     ) -> None:
         self._forwarder, self._records, self._ledger, self._carriers = forwarder, records, ledger, carriers
-        self._sender, self._observe, self._limit = sender, settings.mode == "observe", settings.inspect_limit
+        self._sender, self._crew = sender, crew
+        self._observe, self._limit = settings.mode == "observe", settings.inspect_limit
 
     def begin(self, exchange: Exchange, begun: DispatchBegun) -> None:
         """Take in a dispatch: from now on its carriers name it."""
@@ -61,6 +64,7 @@ class OutermostRun:
         """Execute a dispatch that has begun; the answer for its callers."""
         try:
             outcome = await self._execute(exchange, body)
+            await self._crew.settled()
             await self._tag(exchange, outcome)
             judged = self._judged(exchange, outcome)
             ruling = await self._stored(outcome, judged.ended)
@@ -69,6 +73,7 @@ class OutermostRun:
             self._records.spans.ended(exchange, "cancelled", exchange.status, exchange.id)  # it was given up
             self._records.spans.close(begun.dispatch)
             self._ledger.close(begun.dispatch)
+            self._crew.dispatch_over(begun.dispatch)
             self._carriers.release(begun.dispatch)
         untouched = self._observe or exchange.role != "run"  # what `/verify` answers, Gym itself sorts
         row = None if untouched else diverted(begun, outcome.ending, judged, ruling)
@@ -84,9 +89,9 @@ class OutermostRun:
         return Made(whole(outcome.said, outcome.body), ended)
 
     def _tell_answered(self, begun: DispatchBegun, state: State | None, ruling: dict[str, Any]) -> None:
-        """Tell the collector in which file Gym puts the row, where its own ruling does not say so."""
+        """Tell the collector in which file Gym puts the row, where its own ruling does not say so, or there is none."""
         if state is not None and state != ruling.get("state"):
-            self._sender.put(Answered(begun.dispatch, state))
+            self._sender.put(Answered(begun.dispatch, state, provisional=not ruling))
 
     def _bind(self, carrier: str, dispatch: str, lasting: bool = False) -> None:
         shared = self._carriers.bind(carrier, dispatch, lasting)
@@ -161,7 +166,8 @@ class OutermostRun:
 
     async def _stored(self, outcome: Outcome, ended: DispatchEnded) -> dict[str, Any]:
         """Have the end stored; the collector's ruling, empty where it could not be asked."""
-        events: list[Event] = [ended] if outcome.tag is None else [outcome.tag, ended]
+        own = [] if outcome.tag is None else [outcome.tag]
+        events: list[Event] = [*self._records.untold(ended.dispatch), *own, ended]
         try:
             rulings = await self._sender.store(*events)
         except NotStoredError as error:

@@ -9,12 +9,14 @@ begun at another proxy, may be forgotten; then its count begins anew.
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Protocol
 
 import orjson
 
 from .clock import now
-from .exchange import Exchange, storable
+from .exchange import Exchange, route_of, storable
+from .measuring import Exchanges
 
 SOON_S = 2.0
 """Seconds after which an exchange that has not ended is told of."""
@@ -49,10 +51,11 @@ class _Waiting:
 
 
 class Spans:
-    """Notes exchanges as they begin and end; `limit` 0 notes none."""
+    """Notes exchanges as they begin and end; `limit` 0 notes none. All are counted, in `measured`."""
 
     def __init__(self, outlet: Outlet, limit: int) -> None:
         self._outlet, self._limit = outlet, limit
+        self.measured = Exchanges()
         self._open: dict[str, Exchange] = {}
         self._told: set[str] = set()
         self._waiting: dict[str, _Waiting] = {}
@@ -65,6 +68,9 @@ class Spans:
 
     def ended(self, exchange: Exchange, what: str = "", status: int | None = None, call: str = "") -> None:
         """An exchange has ended, with `what` and the `call` of its tag where not well. Only its first end counts."""
+        if not exchange.counted:
+            exchange.counted = True
+            self.measured.ended(exchange.upstream.name, exchange.role, what, now() - exchange.started_at)
         if self._open.pop(exchange.id, None) is None:
             return
         counted = bool(self._told) and exchange.id in self._told
@@ -124,9 +130,16 @@ def _shared(exchange: Exchange) -> tuple[Any, ...]:
     """What an exchange has in common with others, in the order of the event's fields."""
     owner, upstream = exchange.owner, exchange.upstream
     parent, by, carrier = ("", "run", "") if owner is None else (owner.exchange, owner.by, owner.carrier)
-    method, path = exchange.method, exchange.route
-    if not path.isascii() or len(path) > _PATH:
-        path = storable(path[:_PATH])
-    if not method.isascii() or len(method) > _METHOD:
-        method = storable(method[:_METHOD])
+    method, path = _method(exchange.method), _route(exchange.head.path)
     return (upstream.name, upstream.kind, exchange.role, method, path, parent, exchange.depth, by, carrier)
+
+
+@lru_cache(maxsize=512)
+def _route(path: str) -> str:
+    """`Exchange.route` as it is kept."""
+    return storable(route_of(path)[:_PATH])
+
+
+@lru_cache(maxsize=64)
+def _method(method: str) -> str:
+    return storable(method[:_METHOD])

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import orjson
 import rollcall_attach
 from rollcall_collector import __version__
 from rollcall_collector.contract.gate import ExitStatus
@@ -14,7 +13,6 @@ from rollcall_collector.failures_text import failures_text
 from rollcall_collector.results.errors import ResultsError
 from rollcall_collector.service import serving as collector_serving
 from rollcall_collector.settings import CollectorSettings, PolicySettings
-from rollcall_collector.status_text import gate_text, status_text
 from rollcall_collector.store import DatabaseError
 from rollcall_collector.store.database import said
 from rollcall_collector.store.grouping import WAYS
@@ -22,8 +20,22 @@ from rollcall_proxy.service import serving as proxy_serving
 from rollcall_proxy.settings import Limits, ProxySettings
 from sqlalchemy.exc import SQLAlchemyError
 
-from . import accepting, asking, demo, diverting, doctor, forgetting, gating, pruning, rebuilding, running, showing
+from . import (
+    accepting,
+    asking,
+    demo,
+    diverting,
+    doctor,
+    forgetting,
+    gate_verb,
+    pruning,
+    rebuilding,
+    running,
+    showing,
+    status_verb,
+)
 from .options import UsageError, add_options, settings_from
+from .printing import about_a_run, print_answer
 from .services import serve
 
 Verb = Callable[[argparse.Namespace], int]
@@ -69,16 +81,14 @@ def _parser() -> argparse.ArgumentParser:
     add_options(_verb(verbs, "collector", _collector, "run the collector"), CollectorSettings)
     add_options(_verb(verbs, "proxy", _proxy, "run the proxy"), ProxySettings)
     run = _verb(verbs, "run", _run, "run a command attached: rollcall run -- gym eval run …")
-    add_options(run, CollectorSettings, ["database", *PolicySettings.model_fields])
+    add_options(run, CollectorSettings, ["database", "log_format", *PolicySettings.model_fields])
     add_options(run, ProxySettings, ["mode", "head_server", "spool", "watch_providers", *Limits.model_fields])
     _about_rounds(run)
-    _about_a_run(_verb(verbs, "status", _status, "the state of a run"))
-    gate = _verb(verbs, "gate", _gate, "which metrics are released; the exit status says whether all are")
-    _about_a_run(gate)
-    gate.add_argument("--output", default=None, metavar="JSONL", help="a run's results file, which is read as well")
-    add_options(gate, CollectorSettings, ["database"])
+    status_verb.add_arguments(_verb(verbs, "status", status_verb.verb, "the state of a run"))
+    gate = "which metrics are released; the exit status says whether all are"
+    gate_verb.add_arguments(_verb(verbs, "gate", gate_verb.verb, gate))
     failures = _verb(verbs, "failures", _failures, "the failed rollouts, grouped by root cause")
-    _about_a_run(failures)
+    about_a_run(failures)
     failures.add_argument("--group", choices=WAYS, default="cause", help="what makes a group (default: cause)")
     failures.add_argument("--limit", metavar="N", type=running.times, default=100, help="groups shown (default: 100)")
     show = "the whole story of one rollout: its dispatches, and their calls in order of time"
@@ -114,20 +124,14 @@ def _about_rounds(run: argparse.ArgumentParser) -> None:
     run.add_argument("--retry-pause", metavar="S", type=running.seconds, default=10.0, help=pause)
 
 
-def _about_a_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", nargs="?", default="latest", help="a run's id; default: the newest")
-    parser.add_argument("--collector", default=None, help="URL of a collector or proxy (default: ROLLCALL_PROXY, 7078)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
 def _collector(options: argparse.Namespace) -> int:
     settings = settings_from(CollectorSettings, vars(options))
-    return serve("collector", lambda _: collector_serving(settings))
+    return serve("collector", lambda _: collector_serving(settings), settings.log_format)
 
 
 def _proxy(options: argparse.Namespace) -> int:
     settings = settings_from(ProxySettings, vars(options))
-    return serve("proxy", lambda hurry: proxy_serving(settings, hurry))
+    return serve("proxy", lambda hurry: proxy_serving(settings, hurry), settings.log_format)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -137,21 +141,9 @@ def _run(options: argparse.Namespace) -> int:
     return running.run(options.command, vars(options), options.flags, rounds)
 
 
-def _status(options: argparse.Namespace) -> int:
-    status = _asked(options, "")
-    _print(options, status, lambda: status_text(status).rstrip())
-    return ExitStatus.SUCCEEDED
-
-
-def _gate(options: argparse.Namespace) -> int:
-    gate = _asked(options, "/gate") if options.output is None else gating.answer(options)
-    _print(options, gate, lambda: gate_text(gate).rstrip())
-    return int(gate["exit_status"])
-
-
 def _failures(options: argparse.Namespace) -> int:
     found = _asked(options, "/failures", group=options.group, limit=str(options.limit))
-    _print(options, found, lambda: failures_text(found).rstrip())
+    print_answer(options, found, lambda: failures_text(found).rstrip())
     return ExitStatus.SUCCEEDED
 
 
@@ -164,10 +156,6 @@ def _doctor(options: argparse.Namespace) -> int:
 
 def _asked(options: argparse.Namespace, rest: str, **query: str) -> Any:
     return asking.get(options.collector or asking.default_url(), asking.run_path(options.run, rest), **query)
-
-
-def _print(options: argparse.Namespace, value: Any, text: Callable[[], str]) -> None:
-    print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() if options.json else text())
 
 
 def _attach_path(_: argparse.Namespace) -> int:

@@ -8,15 +8,18 @@ was asked, and never better than the files: a row that is gone makes its rollout
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rollcall_collector.contract.causes import Cause, cause_in
 from rollcall_collector.contract.gate import Counts, ExitStatus, exit_status, why_withheld, withheld_metrics
+from rollcall_collector.contract.identity import rollout_id
 from rollcall_collector.results import counting, runfile
 from rollcall_collector.results.counting import Files
-from rollcall_collector.results.lines import Key
-from rollcall_collector.results.names import materialized_path
+from rollcall_collector.results.lines import Key, key_of, rows
+from rollcall_collector.results.names import failures_path, materialized_path
 from rollcall_collector.store import DatabaseError
 
 from .knowledge import Knowledge, known
@@ -46,6 +49,36 @@ def answer(options: argparse.Namespace) -> Gate:
         except DatabaseError as error:
             print(f"rollcall: {error}; going on with the run file", file=sys.stderr)
     return from_files(run, files, is_current=run is not None and runfile.is_current(run, output))
+
+
+def failures(output: Path, limit: int) -> dict[str, Any]:
+    """The failed rollouts by root cause, as the files know them: by the last failure row of each without a result."""
+    run = _run(output)
+    files = counting.read(output, None if run is None else run["run"])
+    last: dict[Key, dict[str, Any]] = {}
+    for _, _, row in rows(failures_path(output)):
+        key = None if row is None else key_of(row)
+        if row is not None and key is not None and key in files.failures and key not in files.results:
+            last[key] = row
+    found: dict[str, list[tuple[Key, Cause]]] = {}
+    for key, row in last.items():
+        cause = cause_in(_root_cause(row))
+        found.setdefault(cause.id, []).append((key, cause))
+    largest = sorted(found.values(), key=len, reverse=True)
+    groups = [_group(each, files) for each in largest[:limit]]
+    return {"group": "cause", "failed": len(last), "groups": groups, "more": len(found) - len(groups)}
+
+
+def _root_cause(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    own = row.get("_rollcall")
+    cause = own.get("root_cause") if isinstance(own, dict) else None
+    return cause if isinstance(cause, dict) else None
+
+
+def _group(members: Sequence[tuple[Key, Cause]], files: Files) -> dict[str, Any]:
+    key, cause = members[0]
+    example = {"benchmark": files.expected.get(key, ""), "id": rollout_id(*key)}
+    return {"count": len(members), "cause": cause.id, "example": example, **asdict(cause)}
 
 
 def from_knowledge(knowledge: Knowledge, files: Files) -> Gate:

@@ -37,6 +37,16 @@ def settings_from(model: type[Settings], given: dict[str, Any], **fixed: Any) ->
         raise UsageError(_first_problem(error, model, flags)) from error
 
 
+def flags_from(model: type[BaseSettings], given: dict[str, Any]) -> list[str]:
+    """What was given of a model's settings, as flags again."""
+    flags: list[str] = []
+    for name, value in given.items():
+        if name in model.model_fields:
+            values = value if isinstance(value, list) else [value]
+            flags += [part for each in values for part in ([_flag(name)] if each is True else [_flag(name), str(each)])]
+    return flags
+
+
 def _first_problem(error: ValidationError, model: type[BaseSettings], flags: dict[str, Any]) -> str:
     first = error.errors(include_url=False)[0]
     message = first["msg"].removeprefix("Value error, ")

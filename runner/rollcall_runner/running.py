@@ -8,25 +8,26 @@ import asyncio
 import os
 import shlex
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from rollcall_collector.contract.gate import ExitStatus
-from rollcall_collector.service import serving as collector_serving
-from rollcall_collector.settings import CollectorSettings
+from rollcall_collector.logs import log_to_stderr
+from rollcall_collector.settings import CollectorSettings, split_address
 from rollcall_collector.store import DatabaseError
 from rollcall_collector.tasks import background
-from rollcall_proxy.service import serving as proxy_serving
 from rollcall_proxy.settings import ProxySettings
+from rollcall_proxy.succession import forget
 
 from . import asking, retrying
 from .launch import Launch, Runs
-from .options import UsageError, settings_from
+from .options import UsageError, flags_from, settings_from
 from .resuming import can_resume, resuming
-from .services import log_to_stderr, raise_file_limit, run_async
+from .services import raise_file_limit, run_async
 from .signals import Signals
+from .supervising import Service, supervised
 
 _COULD_NOT_START = 127
 
@@ -66,7 +67,7 @@ def run(command: Sequence[str], given: dict[str, Any], flags: Sequence[str] = ()
     if rounds.count and not can_resume(command):
         cure = "put gym eval run itself behind --, or have it resume by itself"
         raise UsageError(f"--retry {rounds.count}: cannot tell how {shlex.join(command)} is resumed; {cure}")
-    log_to_stderr()
+    log_to_stderr("human" if "ROLLCALL_PROXY" in os.environ else settings_from(CollectorSettings, given).log_format)
     raise_file_limit()
     try:
         return run_async(_run(command, given, [*flags, "--", *command], rounds))
@@ -133,31 +134,18 @@ def _gravity(status: int) -> int:
 
 @asynccontextmanager
 async def _proxy(given: dict[str, Any]) -> AsyncIterator[tuple[str, str | None]]:
-    """The proxy named in ROLLCALL_PROXY, or one of this process's own with its collector."""
+    """The proxy named in ROLLCALL_PROXY, or one of this command's own with its collector."""
     if named := os.environ.get("ROLLCALL_PROXY"):
         yield named.rstrip("/"), None
         return
-    async with AsyncExitStack() as stack:
-        collector = await _start(
-            stack, 7078, lambda listen: collector_serving(settings_from(CollectorSettings, given, listen=listen))
-        )
-        proxy = await _start(
-            stack,
-            7077,
-            lambda listen: proxy_serving(settings_from(ProxySettings, given, collector=collector, listen=listen)),
-        )
-        yield proxy, collector
-
-
-async def _start(stack: AsyncExitStack, port: int, service: Callable[[str], AbstractAsyncContextManager[str]]) -> str:
-    """Start a service at its usual port where that is free, so that people find it; at any other where it is taken.
-
-    Only the start itself can tell: another `rollcall run` may take the port at the same moment.
-    """
-    try:
-        return await stack.enter_async_context(service(f"127.0.0.1:{port}"))
-    except OSError:
-        return await stack.enter_async_context(service("127.0.0.1:0"))
+    form = settings_from(CollectorSettings, given).log_format  # what is wrong is said before anything is started
+    spool = settings_from(ProxySettings, given).spool
+    async with supervised(Service("collector", 7078, flags_from(CollectorSettings, given))) as collector:
+        own = ["--collector", collector.url, "--log-format", form]
+        own += ["--drain-timeout", "0"]  # at its end, nothing in flight is of use
+        async with supervised(Service("proxy", 7077, [*flags_from(ProxySettings, given), *own])) as proxy:
+            yield proxy.url, collector.url
+        forget(spool, *split_address(proxy.address))
 
 
 async def _execute(command: Sequence[str], environment: dict[str, str], signals: Signals) -> int:

@@ -1,7 +1,7 @@
 """`rollcall collector` and `rollcall proxy`: a service in the foreground until it is told to stop."""
 
 import asyncio
-import logging
+import os
 import resource
 import sys
 from collections.abc import Callable, Coroutine
@@ -10,8 +10,12 @@ from typing import Any
 
 import uvloop
 from rollcall_collector.contract.gate import ExitStatus
-from rollcall_collector.serving import stop_on_signals
+from rollcall_collector.logs import Form, log_to_stderr
+from rollcall_collector.serving import collect_less, stop_on_signals
 from rollcall_collector.store import DatabaseError
+
+SUPERVISED = "ROLLCALL_SUPERVISED"
+"""Set where a service was started by `rollcall run`, and ends with it: when its standard input does."""
 
 
 def run_async(main: Coroutine[Any, Any, int]) -> int:
@@ -20,10 +24,14 @@ def run_async(main: Coroutine[Any, Any, int]) -> int:
         return runner.run(main)
 
 
-def log_to_stderr() -> None:
-    """Warnings and what an operator wants to know, one line each."""
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    logging.getLogger("rollcall_proxy.listeners").setLevel(logging.WARNING)
+def _stop_with_stdin(stop: asyncio.Event) -> None:
+    loop, stdin = asyncio.get_running_loop(), sys.stdin.fileno()
+
+    def ended() -> None:
+        loop.remove_reader(stdin)
+        stop.set()
+
+    loop.add_reader(stdin, ended)
 
 
 def raise_file_limit() -> None:
@@ -33,13 +41,16 @@ def raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def serve(name: str, service: Callable[[asyncio.Event], AbstractAsyncContextManager[str]]) -> int:
+def serve(name: str, service: Callable[[asyncio.Event], AbstractAsyncContextManager[str]], form: Form) -> int:
     """Run a service until SIGINT or SIGTERM; says where it listens. A second signal sets the event that it is given."""
-    log_to_stderr()
+    log_to_stderr(form)
     raise_file_limit()
+    collect_less()
 
     async def main() -> int:
         stop, hurry = stop_on_signals()
+        if SUPERVISED in os.environ:
+            _stop_with_stdin(stop)
         async with service(hurry) as url:
             print(f"rollcall {name} listening on {url}", flush=True)
             await stop.wait()

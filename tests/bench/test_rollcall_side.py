@@ -4,12 +4,26 @@ import urllib.request
 from itertools import islice
 from pathlib import Path
 
+import pytest
+
 from bench.events import LIFE, batches, fill
 from bench.load.held import hold
 from bench.load.requests import calls
 from bench.peers import rollcall
 from bench.peers.rollcall import RUN, ask, collector
+from bench.peers.stories import every_call_is_told
 from bench.place import load_cores
+
+
+@pytest.mark.parametrize(("answered", "said"), [(20, ""), (21, "21 calls were answered, 20 are kept and 0 were not")])
+async def test_every_call_of_the_load_is_in_the_story_of_its_rollout(upstream: str, answered: int, said: str) -> None:
+    """One that was answered and is not told is said."""
+    with rollcall.proxy(upstream, dispatches=5) as running:
+        requests = islice(calls(running.host, running.owners, 256, "hold"), 20)
+        assert (await hold(running.url, upstream, requests)).errors == 0
+        running.settle()
+        running.answered = answered
+        assert every_call_is_told(running) == said
 
 
 async def test_calls_have_owners_and_their_rollouts_end_well(upstream: str) -> None:

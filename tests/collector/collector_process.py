@@ -22,10 +22,10 @@ def environment(**more: str) -> dict[str, str]:
 
 
 @contextmanager
-def running(database: Path | str, port: int = 0) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """The command on any free port, or on this one: its process and its URL. It has ended when the block is left."""
+def running(database: Path | str, listen: str = "127.0.0.1:0") -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """The command, on any free port or at an address: its process and its URL. It has ended when the block is left."""
     url = database if isinstance(database, str) else f"sqlite:///{database}"
-    command = [ROLLCALL, "collector", "--listen", f"127.0.0.1:{port}", "--database", url]
+    command = [ROLLCALL, "collector", "--listen", listen, "--database", url]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
     try:
         assert process.stdout is not None

@@ -51,7 +51,7 @@ async def test_a_collector_that_is_killed_and_comes_back(tmp_path: Path, opened:
     """What is shown meanwhile is said to be old; then it is right again, with what came meanwhile."""
     database = tmp_path / "x.sqlite3"
     async with aiohttp.ClientSession() as http:
-        with process_at(database, 0) as (process, url):
+        with process_at(database) as (process, url):
             client = Client(http, url)
             await mixed(client)
             async with opened(url) as page:
@@ -61,7 +61,7 @@ async def test_a_collector_that_is_killed_and_comes_back(tmp_path: Path, opened:
                 await expect(page.locator("#connection")).to_contain_text("Not connected")
                 await expect(page.locator("#connection")).to_contain_text("What is shown is as of")
                 assert (await numbers(page, "#totals"))["failed"] == 3
-                with process_at(database, int(url.rpartition(":")[2])):
+                with process_at(database, url.removeprefix("http://")):
                     await client.sends(*failing(6))
                     await expect(page.locator("#connection")).to_have_text("● Live")
                     await expect(page.locator("#rollouts tbody tr")).to_have_count(4)

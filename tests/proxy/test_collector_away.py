@@ -53,6 +53,19 @@ async def test_all_is_delivered_once_and_in_order_when_it_comes_back(alone: Worl
     assert sum(path.stat().st_size for path in alone.spool.glob("*.jsonl")) == 0
 
 
+async def test_a_verdict_of_the_proxy_alone_is_shown_as_provisional(alone: World) -> None:
+    """Once it is delivered: of each dispatch, and in the status; what the collector has ruled itself is none."""
+    await asyncio.gather(*[alone.run(task) for task in range(2)])
+    await alone.collector_starts()
+    await eventually(lambda: delivered(alone))
+    await alone.run(2)
+    found = [(await alone.rollout(f"{task}-0"))["dispatches"] for task in range(3)]
+    assert [each["provisional"] for [each] in found] == [True, True, False]
+    assert [text for text in (await alone.status())["warnings"] if "(provisional)" in text] == [
+        "agent: 2 rollouts judged by a proxy alone while the collector could not be asked (provisional)"
+    ]
+
+
 async def test_a_rollout_that_ran_through_it_all_is_judged_as_if_nothing_had_been(world: World) -> None:
     """The collector goes while a rollout runs, misses its tags, and is back before it ends: the ruling is the same."""
 

@@ -81,6 +81,29 @@ def test_the_gate_says_which_benchmark_is_withheld_and_why(runs: str, ask: Calla
     assert "math_agent: metrics withheld: 2 failed" in ask("gate", "r-failed", "--collector", runs)[1]
 
 
+def test_the_gate_tells_ci(
+    runs: str, ask: Callable[..., Asked], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As JUnit's XML and to GitHub, beside the table; what the table says commands nothing."""
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    report = tmp_path / "report.xml"
+    status, text, said = ask("gate", "r-failed", "--junit", str(report), "--github", "--collector", runs)
+    mark = text.splitlines()[0].removeprefix("::stop-commands::")
+    assert (status, text.splitlines()[-1]) == (3, f"::{mark}::")
+    assert said.splitlines()[0] == "::error title=rollcall%3A math_agent::metrics withheld: 2 failed"
+    assert "run call to math&#95;agent" in (tmp_path / "summary.md").read_text()
+    assert 'message="metrics withheld: 2 failed"' in report.read_text()
+
+
+def test_ci_is_told_of_a_gate_that_cannot_be_asked(ask: Callable[..., Asked], tmp_path: Path) -> None:
+    """A report that is missing would be taken for a good one; one that cannot be written is wrong use."""
+    gate = ("gate", "--collector", "http://127.0.0.1:9", "--junit")
+    assert ask(*gate, str(tmp_path / "report.xml"))[0] == 4
+    assert "cannot be asked" in (tmp_path / "report.xml").read_text()
+    status, _, said = ask(*gate, str(tmp_path / "no" / "report.xml"))
+    assert (status, "no/report.xml: cannot be written: No such file or directory" in said) == (2, True)
+
+
 def test_the_newest_run_is_meant_where_none_is_named(
     runs: str, ask: Callable[..., Asked], monkeypatch: pytest.MonkeyPatch
 ) -> None:

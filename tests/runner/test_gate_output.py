@@ -8,7 +8,7 @@ from collector_events import ended as event_ended
 from rollcall_collector.contract.policy import Policy
 from rollcall_collector.store.applying import apply_events
 from rollcall_collector.store.writing import Session, put_session
-from rollcall_runner.gating import ONLY_FILES
+from rollcall_runner.gating import ONLY_FILES, failures
 from runner_world import World, append, read, result, write
 
 WHOLE = {"complete": True, "metrics": "released", "reason": ""}
@@ -53,6 +53,19 @@ def test_the_answer_is_the_same_live_from_the_database_and_from_the_files(world:
         {name: own[name] for name in names}
     ] * 3
     assert own["exit_status"] == (3 if failed else 0)
+
+
+def test_the_failures_told_to_ci_are_the_same_from_the_files(world: World) -> None:
+    """As from the collector: by the last row of each rollout that has no result."""
+    world.expects(0, 1, 2)
+    world.fails(0)
+    world.fails(1)
+    world.succeeds(2)
+    world.rollcall("gate", "--junit", str(world.beside(".xml")))
+    assert 'message="2 rollouts"' in world.beside(".xml").read_text()
+    stored = world.store.reader.groups("r-1", "cause", 9)["groups"]
+    names = ("count", "cause", "server", "role", "what", "status", "line", "example")
+    assert [{name: each[name] for name in names} for each in stored] == failures(world.output, 9)["groups"]
 
 
 def test_the_database_is_read_under_the_policy_that_the_run_had(world: World) -> None:

@@ -44,7 +44,8 @@ class Tag:
     refusal of the request for its length (`context_limit.refused_for_length`). `stream` says that the answer was an
     event stream, `shutdown` that it was given, or was none, only because its server was being shut down. `rules` names
     the user's rules whose condition on the body held; `by_rule` marks an exchange that nothing but such a rule calls a
-    failure.
+    failure. `count` is how many exchanges it stands for, of which this is the last: those of its call that ended in the
+    same way (`repeating`) since the tag before it.
     """
 
     exchange: Id
@@ -71,6 +72,7 @@ class Tag:
     shutdown: bool = False
     rules: tuple[Text, ...] = ()
     by_rule: bool = False
+    count: Annotated[int, Field(ge=1)] = 1
     event: Literal["tag"] = "tag"
 
 
@@ -161,10 +163,14 @@ class DispatchEnded:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What a proxy made of a dispatch while the collector could not be asked: the state its answer stands for."""
+    """What a proxy made of a dispatch where the collector has not ruled the same: the state its answer stands for.
+
+    `provisional`: the collector could not be asked, and the ruling was the proxy's own, from what it knew.
+    """
 
     dispatch: Id
     state: Literal["succeeded", "failed", "omitted"]
+    provisional: bool = False
     event: Literal["answered"] = "answered"
 
 
@@ -184,6 +190,16 @@ class ProxyGone:
     proxy: Id
     ended_at: float
     event: Literal["proxy_gone"] = "proxy_gone"
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyHeard:
+    """A proxy lives, and so many batches lie in its spool; `ended`: it knows and will know nothing more."""
+
+    proxy: Id
+    spooled: Annotated[int, Field(ge=0)] = 0
+    ended: bool = False
+    event: Literal["proxy_heard"] = "proxy_heard"
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +288,7 @@ Event = Annotated[
     | Answered
     | DispatchAbandoned
     | ProxyGone
+    | ProxyHeard
     | CarrierShared
     | Watched
     | Topology

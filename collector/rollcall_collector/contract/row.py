@@ -127,7 +127,8 @@ def _row_cause(cause: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _tag_keys(tag: Tag) -> dict[str, Any]:
-    kept = ((key, value) for key, value in asdict(tag).items() if key not in ("event", "dispatch"))
+    left_out = ("event", "dispatch") if tag.count > 1 else ("event", "dispatch", "count")
+    kept = ((key, value) for key, value in asdict(tag).items() if key not in left_out)
     return {key: value for key, value in kept if value is not None and value is not False and value not in _EMPTY}
 
 

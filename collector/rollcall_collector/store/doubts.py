@@ -137,6 +137,7 @@ _FACTS = (
     ("masked", "masked, which Gym leaves out of the metrics"),
     ("unscored", "left unscored on purpose"),
     ("empty_output", "with an empty output and reward 0"),
+    ("provisional", "judged by a proxy alone while the collector could not be asked (provisional)"),
 )
 
 

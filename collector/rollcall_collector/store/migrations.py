@@ -22,6 +22,7 @@ from .schema import (
     early,
     metadata,
     notes,
+    proxies,
     rollouts,
     runs,
     schema_version,
@@ -82,9 +83,9 @@ def _to_3(connection: Connection) -> None:
 def _to_4(connection: Connection) -> None:
     """Counts and causes beside the rollouts, folded tags, and rows in the wrong file found by an index."""
     _add(connection, runs, ("collector_policy", "pruned_at"))
-    _add(connection, dispatches, ("misplaced",))
+    _add(connection, dispatches, ("misplaced", "provisional"))
     _add(connection, rollouts, ("counted", *NO_CAUSE))
-    for table in (counts, benchmarks, notes, spans):
+    for table in (counts, benchmarks, notes, spans, proxies):
         table.create(connection)
     connection.execute(text("DROP INDEX rollouts_state"))
     for index in dispatches.indexes | rollouts.indexes:
@@ -143,6 +144,7 @@ _FACTS = (
     "empty_output",
     "not_inspected",
     "misplaced",
+    "provisional",
     "model_calls",
     "pardoned",
     "tools_alone",

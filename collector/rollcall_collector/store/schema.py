@@ -137,6 +137,7 @@ dispatches = Table(
     Column("placed", String),  # the file that holds its row: results, failures, or nowhere
     Column("healed_by", String),  # the session in which it was verified again with success
     Column("misplaced", Boolean, nullable=False, default=False),  # its row lies in the wrong file
+    Column("provisional", Boolean, nullable=False, default=False),  # a proxy alone has ruled what it was answered
     Column("row", JSON),
     Index("dispatches_rollout", "run", "benchmark", "rollout"),
     Index("dispatches_misplaced", "run", **_where("misplaced IS TRUE")),
@@ -190,6 +191,15 @@ tags = Table(  # one record for all exchanges of a call that ended badly in one 
     Column("blameless", Boolean, nullable=False, default=False),  # withholds nothing where nobody owns it
     Index("tags_ended", "last_at", "server", **_where("dispatch IS NULL")),
     Index("tags_received", "received_at", "server", **_where("dispatch IS NULL")),
+)
+
+proxies = Table(  # what each proxy has last reported of itself
+    "proxies",
+    metadata,
+    Column("proxy", String, primary_key=True),
+    Column("heard_at", Float, nullable=False),  # by the collector's clock
+    Column("spooled", BigInteger, nullable=False),  # batches in its spool
+    Column("ended_at", Float),  # it has told all that it knew
 )
 
 spans = Table(  # one record for each event of spans, whether its dispatch is known or not

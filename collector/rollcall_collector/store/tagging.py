@@ -16,6 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, bindparam, case, func, null, select, update
 
 from ..contract.exchange import CarrierShared, Outlived, Recovered, Tag
+from ..contract.repeating import call_of, way_of
 from ..contract.verdict import Kept
 from .dialect import insert
 from .schema import JSON, tags
@@ -29,19 +30,17 @@ _DEFAULTS = {each.name: each.default for each in fields(Tag)}
 _LAST = ("exchange", "started_at", "ended_at", "message", "excerpt")
 """What the last exchange of a record has of its own."""
 
-_FLAGS = ("too_long", "stream", "shutdown", "by_rule")
-
 
 def tag_row(tag: Tag, dispatch: Dispatch | None, now: float | None) -> dict[str, Any]:
     """The record of a tag; `dispatch` is its owner where that is known."""
     return {
         "claimed": tag.dispatch or "",
-        "call": tag.call if tag.dispatch else _minute(tag),
+        "call": _short(call_of(tag)),
         "fold": _fold(tag, dispatch),
         "dispatch": None if dispatch is None else tag.dispatch,
         "exchange": tag.exchange,
         "last_exchange": None,
-        "count": 1,
+        "count": tag.count,
         "carrier": tag.carrier,
         "server": tag.server,
         "ended_at": tag.ended_at,
@@ -54,18 +53,8 @@ def tag_row(tag: Tag, dispatch: Dispatch | None, now: float | None) -> dict[str,
 
 
 def _fold(tag: Tag, dispatch: Dispatch | None) -> str:
-    """The way in which an exchange ended badly: what a rule of the policy can ask of it, its text aside."""
-    flags = [name for name in _FLAGS if getattr(tag, name)]
     ended = None if dispatch is None else dispatch.values["ended"]
-    if ended is not None and tag.ended_at > ended["answer_began_at"]:
-        flags.append("late")
-    return _short(" ".join([tag.what, str(tag.status or ""), tag.role, tag.marker, *flags, *tag.rules]))
-
-
-def _minute(tag: Tag) -> str:
-    """What stands for the call of an exchange without an owner, which has no retries that anybody could know: the
-    same request in the same minute."""
-    return _short(f"{tag.server} {tag.method} {tag.path} {tag.ended_at // 60:.0f}")
+    return _short(way_of(tag, late=ended is not None and tag.ended_at > ended["answer_began_at"]))
 
 
 def _short(name: str) -> str:
@@ -115,7 +104,7 @@ def _kept(rows: Sequence[Any]) -> list[Kept]:
 def first_and_last(row: Any) -> list[Tag]:
     """The exchanges of a record that are kept."""
     first = tag_of(row.tag)
-    return [first] if row.last is None else [first, replace(first, **row.last)]
+    return [first] if row.last is None else [first, replace(first, **row.last, count=row.count - first.count)]
 
 
 def tag_of(value: dict[str, Any]) -> Tag:
@@ -137,7 +126,7 @@ def _folded(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _repeat(row: dict[str, Any], again: dict[str, Any]) -> None:
     if again["exchange"] not in (row["exchange"], row["last_exchange"]):
-        row["count"] += 1
+        row["count"] += again["count"]
         row["last"], row["last_at"] = _own(again["tag"]), again["last_at"]
         row["last_exchange"] = again["exchange"]
 

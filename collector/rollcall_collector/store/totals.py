@@ -33,14 +33,14 @@ def added_by(state: str, dispatch: Mapping[Any, Any]) -> Added:
     if state == "succeeded":
         return {"succeeded": 1, **_facts(dispatch)}
     if state == "failed":
-        alone = {"tools_alone": 1} if dispatch["tools_alone"] else {}
-        return {"failed": 1, f"class:{dispatch['failure_class'] or ''}": 1, **alone}
+        facts = {name: 1 for name in ("tools_alone", "provisional") if dispatch[name]}
+        return {"failed": 1, f"class:{dispatch['failure_class'] or ''}": 1, **facts}
     return {state: 1}
 
 
 def _facts(dispatch: Mapping[Any, Any]) -> Added:
     """What a success may hide."""
-    names = ("masked", "unscored", "empty_output", "not_inspected", "misplaced")
+    names = ("masked", "unscored", "empty_output", "not_inspected", "misplaced", "provisional")
     found = {name: 1 for name in names if dispatch[name]}
     found["calling" if dispatch["model_calls"] else "silent"] = 1
     return found | {f"pardoned:{rule}": calls for rule, calls in (dispatch["pardoned"] or {}).items()}

@@ -211,7 +211,7 @@ def placed_wrongly(values: Mapping[Any, Any]) -> bool:
 BLANK: dict[str, Any] = {
     **{column.name: None for column in dispatches.c},
     **dict.fromkeys(("masked", "unscored", "empty_output", "not_inspected"), False),
-    **dict.fromkeys(("terminal", "tools_alone", "misplaced"), False),
+    **dict.fromkeys(("terminal", "tools_alone", "misplaced", "provisional"), False),
     "model_calls": 0,
 }
 """A dispatch of which nothing is known but that it has begun."""

@@ -59,6 +59,16 @@ class Writer:
         for thread in self._threads:
             thread.start()
 
+    @property
+    def waiting(self) -> int:
+        """Jobs that wait."""
+        return self._jobs.qsize()
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of requests in hand."""
+        return self._bytes
+
     @contextmanager
     def room(self, size: int) -> Iterator[None]:
         """Room for a request of so many bytes while it is read, waits and is written. Raises StoreBusyError.

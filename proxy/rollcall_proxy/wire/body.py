@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Literal, Protocol
 
-from .head import AnswerHead, Fields, FramingError, RequestHead, read_trailers
+from .head import AnswerHead, Fields, FramingError, RequestHead, read_trailers, refuse_bare
 
 Framing = Literal["none", "length", "chunked", "close"]
 
@@ -160,6 +160,7 @@ class Chunks:
             return at + 2
         end = data.find(b"\r\n\r\n", at, at + _TRAILERS_LIMIT) + 4
         if end == 3:
+            refuse_bare(data, at)
             if len(data) - at >= _TRAILERS_LIMIT:
                 raise FramingError("the trailers are too long")
             return None

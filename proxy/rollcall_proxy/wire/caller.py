@@ -2,10 +2,14 @@
 
 What lies behind a request (the next one, or the bytes of a tunnel) is kept unread until the request is answered.
 While an answer is awaited reading goes on, since a connection that is not read does not show that its peer has left.
+
+A connection can move to another process between two requests, with what has been read of the next one (`hand_over`).
 """
 
 import asyncio
 import logging
+import os
+import socket
 from collections.abc import Callable
 from math import inf
 from socket import SO_LINGER, SOL_SOCKET
@@ -24,35 +28,50 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Handler = Callable[[Exchange], None]
+Take = Callable[[socket.socket, bytes], None]
+"""Takes a connection, and what has been read of it and belongs to no exchange yet."""
 
-_REASONS = {400: b"Bad Request", 431: b"Request Header Fields Too Large", 503: b"Service Unavailable"}
+_REASONS = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
 _RESET = pack("ii", 1, 0)
 
 
 class CallerConnection(Sending):
-    """One connection of a listener. `deadline`: when it is closed if nothing happens, infinite within an exchange."""
+    """One connection of a listener.
+
+    `deadline`: when it is closed if nothing happens; within an exchange infinite, unless its body is awaited.
+    """
 
     __slots__ = (
         "_behind",
         "_body",
+        "_due",
         "_engine",
         "_exchange",
+        "_gone",
         "_handler",
         "_kept",
         "_lingers",
         "_paused",
+        "_raw",
         "_searched",
+        "_surplus",
+        "_taken_by",
         "deadline",
         "fd",
     )
 
-    def __init__(self, engine: "Engine", handler: Handler) -> None:
+    def __init__(
+        self, engine: "Engine", handler: Handler, received: bytes = b"", gone: Callable[[], None] | None = None
+    ) -> None:
         super().__init__(engine.turn)
-        self._engine, self._handler = engine, handler
+        self._engine, self._handler, self._gone = engine, handler, gone
         self._kept, self._searched = b"", 0  # of what is kept, so many bytes hold no end of a head
+        self._raw = received  # what has been read and not been taken in: a whole request while its handler is called
+        self._taken_by: Take | None = None
         self._body: Reader | None = None
         self._exchange: Exchange | None = None
-        self._behind = self._paused = self._lingers = False
+        self._behind = self._paused = self._lingers = self._surplus = False
+        self._due = 0  # bytes of the body that must come before the deadline
         self.deadline = engine.now() + engine.settings.idle_caller
 
     # What the connection does.
@@ -60,10 +79,12 @@ class CallerConnection(Sending):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self.fd: int = transport.get_extra_info("socket").fileno()
-        callers, most = self._engine.callers, self._engine.settings.callers
-        callers.add(self)
-        if most is not None and len(callers) > most:
-            self._refuse(503, f"more than {most} connections")
+        self._engine.callers.add(self)
+        if self._engine.crowded:
+            self._surplus = True
+            self.deadline = self._engine.now() + self._engine.settings.head_time
+        if self._raw:
+            self.data_received(self._raw)
 
     def data_received(self, data: bytes) -> None:
         if self._exchange is None:
@@ -87,6 +108,8 @@ class CallerConnection(Sending):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._engine.caller_gone(self)
+        if self._gone is not None:
+            self._gone()
         exchange, self._exchange, self._body = self._exchange, None, None
         if exchange is not None:
             exchange.caller_left(str(error) if error else "the caller closed the connection")
@@ -98,7 +121,9 @@ class CallerConnection(Sending):
 
     def resume_writing(self) -> None:
         self._behind = False
-        if self._exchange is not None:
+        if self._taken_by is not None:
+            self._give_away(self._taken_by)
+        elif self._exchange is not None:
             self._exchange.caller_ready()
         else:
             self._next()
@@ -108,7 +133,7 @@ class CallerConnection(Sending):
     def pause(self) -> None:
         """Read nothing more for now."""
         if not self._paused and not self.transport.is_closing():
-            self._paused = True
+            self._paused, self.deadline = True, inf
             self.transport.pause_reading()
             self._engine.unread.add(self)
 
@@ -118,6 +143,12 @@ class CallerConnection(Sending):
             self._paused = False
             self.transport.resume_reading()
             self._engine.unread.discard(self)
+            self.await_body()
+
+    def await_body(self) -> None:
+        """From now on the caller has its time to send more of the body."""
+        if self._body is not None:
+            self.deadline, self._due = self._engine.now() + self._engine.settings.body_time, HIGH_WATER
 
     def read_on(self) -> None:
         """A tunnel has begun: what was kept behind the request belongs to it."""
@@ -139,6 +170,18 @@ class CallerConnection(Sending):
             if self._kept:
                 self._engine.loop.call_soon(self._next)
 
+    def hand_over(self, take: Take) -> None:
+        """Within the handler's call: give the connection away as it was before this request.
+
+        What was written before is sent first. A caller that leaves meanwhile leaves nothing to give.
+        """
+        self._exchange = self._body = None
+        self._kept, self._taken_by = b"", take
+        self.pause()
+        self.deadline = self._engine.now() + self._engine.settings.idle_caller
+        self.flush()
+        self._give_away(take)
+
     def cut(self, reset: bool) -> None:
         """Break the connection: what has been written is sent; with `reset` its end looks like none."""
         if self.transport.is_closing():
@@ -154,6 +197,8 @@ class CallerConnection(Sending):
         """The deadline has passed."""
         if self._exchange is None:
             self.abort() if self._lingers else self.close()
+        elif self._body is not None:
+            self._give_up(self._exchange, 408, f"too little came within {self._engine.settings.body_time:g} s")
 
     def stop(self) -> None:
         """Close it unless it is within an exchange."""
@@ -171,6 +216,17 @@ class CallerConnection(Sending):
         if not self.transport.is_closing():
             self.transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, _RESET)
 
+    def _give_away(self, take: Take) -> None:
+        if self.transport.is_closing():
+            return
+        if self.transport.get_write_buffer_size():
+            self.transport.set_write_buffer_limits(0)  # `resume_writing` comes once all is sent
+            return
+        given = socket.socket(fileno=os.dup(self.fd))
+        self._taken_by = None
+        self.transport.abort()  # this process's end of it: nothing is said to the caller
+        take(given, self._raw)
+
     # Reading requests.
 
     def _take(self, data: bytes) -> None:
@@ -182,10 +238,14 @@ class CallerConnection(Sending):
     def _next(self) -> None:
         try:
             while self._exchange is None and not (self._behind or self._lingers or self.transport.is_closing()):
-                head = self._head()
+                raw, head = self._kept, self._head()
                 if head is None:
                     return
+                self._raw = raw
                 self._begin(head)
+                if self._taken_by is not None:
+                    return
+                self._raw = b""
         except FramingError as error:
             self._refuse(error.status, str(error))
 
@@ -211,11 +271,14 @@ class CallerConnection(Sending):
             piece = body.feed(self._kept)
             self._kept = body.rest
         self.deadline = inf
-        self._exchange = exchange = Exchange(self._engine, self, head, framing)
+        surplus = self._surplus = self._surplus and self._engine.crowded
+        self._exchange = exchange = Exchange(self._engine, self, head, framing, surplus)
         if body is None or body.done:
             exchange.take_whole(piece, [] if body is None else body.trailers)
         else:
             self._body = body
+            if not exchange.waits_for_100:
+                self.await_body()
             exchange.request_piece(piece)
         self._handler(exchange)
 
@@ -223,18 +286,25 @@ class CallerConnection(Sending):
         try:
             piece = body.feed(data)
         except FramingError as error:
-            self._exchange = self._body = None
-            exchange.caller_left(f"the request's body: {error}")
-            if exchange.begun:
-                self.cut(reset=False)
-            else:
-                self._refuse(400, str(error))
+            self._give_up(exchange, 400, str(error))
             return
+        self._due -= len(data)
+        if self._due <= 0 and not self._paused:
+            self.await_body()
         if piece:
             exchange.request_piece(piece)
         if body.done:
-            self._body, self._kept = None, body.rest
+            self._body, self._kept, self.deadline = None, body.rest, inf
             exchange.request_end(body.trailers)
+
+    def _give_up(self, exchange: Exchange, status: int, why: str) -> None:
+        """The rest of the request cannot come."""
+        self._exchange = self._body = None
+        exchange.caller_left(f"the request's body: {why}")
+        if exchange.begun:
+            self.cut(reset=False)
+        else:
+            self._refuse(status, why)
 
     def _refuse(self, status: int, why: str) -> None:
         log.debug("a caller is answered %d: %s", status, why)

@@ -27,7 +27,7 @@ class Engine:
     each other through the same proxy would wait for ever.
 
     `callers` are the connections of callers, `unread` those not read from for now, `calls` the connections to servers
-    that are within an exchange.
+    that are within an exchange. `elsewhere`: callers that other processes serve, and that count as well.
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
@@ -36,8 +36,9 @@ class Engine:
         self.callers: set[CallerConnection] = set()
         self.unread: set[CallerConnection] = set()
         self.calls: set[ServerConnection] = set()
-        self.closing = False
+        self.closing, self.elsewhere = False, 0
         self._idle: dict[Address, dict[ServerConnection, None]] = {}
+        self._resting: set[ServerConnection] = set()
         self._connecting: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
         self._deserted = asyncio.Event()
@@ -53,6 +54,32 @@ class Engine:
         server = await self.loop.create_server(lambda: CallerConnection(self, handler), sock=bound, backlog=_BACKLOG)
         self._servers.append(server)
         return server
+
+    def adopt(
+        self,
+        accepted: socket.socket,
+        handler: Handler,
+        received: bytes = b"",
+        gone: Callable[[], None] | None = None,
+    ) -> None:
+        """Serve a caller's connection that has been accepted elsewhere, where `received` has been read of it.
+
+        `gone` is called when the connection is gone from here.
+        """
+        work = self._adopt(accepted, lambda: CallerConnection(self, handler, received, gone), gone)
+        task = self.loop.create_task(work, name="adopt a connection")
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+
+    async def _adopt(
+        self, accepted: socket.socket, connection: Callable[[], CallerConnection], gone: Callable[[], None] | None
+    ) -> None:
+        try:
+            await self.loop.connect_accepted_socket(connection, accepted)
+        except OSError:  # its caller has left
+            accepted.close()
+            if gone is not None:
+                gone()
 
     def passage(
         self,
@@ -88,12 +115,18 @@ class Engine:
             timer.cancel()
         for task in list(self._connecting):
             task.cancel()
-        idle = [connection for each in self._idle.values() for connection in each]
+        idle = [*self._resting, *(connection for each in self._idle.values() for connection in each)]
         for caller in list(self.callers):
             caller.break_off()
         for connection in [*self.calls, *idle]:
             connection.abort()
         await asyncio.sleep(0)  # the loop tells the connections that they are lost
+
+    @property
+    def crowded(self) -> bool:
+        """Whether there are more connections of callers than are to be served."""
+        most = self.settings.callers
+        return most is not None and len(self.callers) + self.elsewhere > most
 
     def caller_gone(self, caller: CallerConnection) -> None:
         """A caller's connection is gone."""
@@ -127,17 +160,21 @@ class Engine:
         task.add_done_callback(self._connecting.discard)
         return task
 
-    def keep(self, connection: ServerConnection) -> None:
-        """Keep a connection for the next exchange with its server."""
+    def keep(self, connection: ServerConnection, rests: bool = False) -> None:
+        """Keep a connection for the next exchange with its server; one that `rests` is not used for a tick or two."""
         if self.closing:
             connection.abort()
             return
         connection.idle_since = self.now()
-        self._idle.setdefault(connection.address, {})[connection] = None
+        if rests:
+            self._resting.add(connection)
+        else:
+            self._idle.setdefault(connection.address, {})[connection] = None
 
     def lost(self, connection: ServerConnection) -> None:
         """A connection to a server is gone."""
         self.calls.discard(connection)
+        self._resting.discard(connection)
         pool = self._idle.get(connection.address)
         if pool is not None:
             pool.pop(connection, None)
@@ -190,6 +227,10 @@ class Engine:
         for pool in self._idle.values():
             for connection in [each for each in pool if each.idle_since <= oldest]:
                 connection.abort()
+        rested = now - self.settings.tick
+        for connection in [each for each in self._resting if each.idle_since <= rested]:
+            self._resting.discard(connection)
+            self.keep(connection)
         self._timers[0] = self.loop.call_later(self.settings.tick, self._tick)
 
     def _look_at_unread(self) -> None:

@@ -15,7 +15,7 @@ from .hop import answer_to_caller, expects_continue, stays_open
 from .limits import HIGH_WATER, NO_LIMITS, Address, Limits
 
 if TYPE_CHECKING:
-    from .caller import CallerConnection
+    from .caller import CallerConnection, Take
     from .engine import Engine
     from .passage import Consumer, Passage
 
@@ -39,7 +39,8 @@ class BodyTooLargeError(ValueError):
 class Exchange:
     """One request and its answer. `on_left` is called once if the caller leaves before it has its whole answer.
 
-    `begun`: something of the final answer has been sent. `tunnel`: bytes pass both ways, HTTP has ended.
+    `surplus`: it came on a connection beyond those that are to be served, and should be refused at once. `begun`:
+    something of the final answer has been sent. `tunnel`: bytes pass both ways, HTTP has ended.
     """
 
     __slots__ = (
@@ -55,24 +56,28 @@ class Exchange:
         "_ready",
         "_taker",
         "_trailers",
-        "_waits_for_100",
         "begun",
         "framing",
         "head",
         "left",
         "on_left",
+        "surplus",
         "tunnel",
+        "waits_for_100",
     )
 
-    def __init__(self, engine: "Engine", caller: "CallerConnection", head: RequestHead, framing: Framing) -> None:
+    def __init__(
+        self, engine: "Engine", caller: "CallerConnection", head: RequestHead, framing: Framing, surplus: bool = False
+    ) -> None:
         self._engine, self._caller, self.head, self.framing = engine, caller, head, framing
         self._kept: list[bytes] = []
         self._kept_size = 0
         self._trailers: Fields | None = None  # None: the request is not whole yet
         self._taker: Taker | None = None
         self._flows = False
-        self._waits_for_100 = framing != "none" and expects_continue(head)
-        self._closes = not stays_open(head)
+        self.waits_for_100 = framing != "none" and expects_continue(head)
+        self.surplus = surplus
+        self._closes = surplus or not stays_open(head)
         self._framing: Framing = "none"
         self._ready: asyncio.Event | None = None
         self.on_left: Callable[[], Any] | None = None
@@ -91,7 +96,7 @@ class Exchange:
         if self._taker is not None and self._flows:
             self._taker.request_piece(piece)
         elif not self._answered and piece:
-            self._waits_for_100 = False  # RFC 9110 10.1.1: it did not wait
+            self.waits_for_100 = False  # RFC 9110 10.1.1: it did not wait
             self._kept.append(piece)
             self._kept_size += len(piece)
             if self._kept_size > HIGH_WATER:
@@ -178,9 +183,10 @@ class Exchange:
 
     def give_to(self, taker: Taker) -> None:
         """From now on `taker` gets the request, beginning with what is kept of it."""
-        if self._waits_for_100 and self._trailers is None and not self.begun:
+        if self.waits_for_100 and self._trailers is None and not self.begun:
             self._caller.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        self._waits_for_100 = False
+            self._caller.await_body()
+        self.waits_for_100 = False
         self._taker, self._flows = taker, True
         self._caller.resume()
         kept, self._kept, self._kept_size = self._kept, [], 0
@@ -196,6 +202,10 @@ class Exchange:
     def caller_goes_on(self) -> None:
         """The taker takes more."""
         self._caller.resume()
+
+    def hand_over(self, take: "Take") -> None:
+        """Within the handler's call: let `take` have the caller's connection, with the request as it came."""
+        self._caller.hand_over(take)
 
     # The answer.
 
@@ -224,7 +234,7 @@ class Exchange:
         self._framing, self.begun = framing, True
         self._closes = self._closes or framing == "close" or self._engine.closing
         # A caller that still waits for 100 sends its body or does not: only closing tells both apart (RFC 9110 10.1.1).
-        self._closes = self._closes or (self._waits_for_100 and self._trailers is None)
+        self._closes = self._closes or (self.waits_for_100 and self._trailers is None)
         if not self.left:
             self._caller.write(answer_to_caller(head, framing, self.head.minor, self._closes))
 

@@ -100,12 +100,17 @@ def end_of_head(kept: bytes, limit: int, searched: int = 0) -> int:
     begin = max(searched - 3, 0)
     end = kept.find(b"\r\n\r\n", begin) + 4
     if end == 3:
-        if _BARE.search(kept, begin):
-            raise FramingError("a line of the head does not end with CRLF")
+        refuse_bare(kept, begin)
         end = 0
     if (end or len(kept)) > limit:
         raise FramingError(f"the head is longer than {limit} bytes", 431)
     return end
+
+
+def refuse_bare(kept: bytes, begin: int) -> None:
+    """Raise FramingError for a line that ends otherwise than with CRLF: the empty line would never be found."""
+    if _BARE.search(kept, begin):
+        raise FramingError("a line does not end with CRLF")
 
 
 def may_become_request(kept: bytes) -> bool:

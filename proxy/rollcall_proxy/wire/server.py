@@ -49,6 +49,7 @@ class ServerConnection(Sending):
         "_limits",
         "_method",
         "_paused",
+        "_rests",
         "_reusable",
         "_sent",
         "_started",
@@ -70,7 +71,7 @@ class ServerConnection(Sending):
         self._kept = self._method = b""
         self._began = self._sent = self._answered = self._tunnel = self._paused = self._upgrade = self._eof = False
         self._unproven = False  # it was idle, and may have been closed meanwhile
-        self._reusable = True
+        self._reusable, self._rests = True, False
         self._started = self._touched = self.idle_since = 0.0
         self._watching = select.poll()
 
@@ -228,6 +229,7 @@ class ServerConnection(Sending):
             if head.status >= 200 or head.status == 101:
                 self._final(awaiting, head)
                 return
+            framing_of_answer(head, self._method)  # it has no body, and must not say two things about that
             if head.status != 100:  # the engine itself has answered 100
                 awaiting.informed(head)
 
@@ -243,8 +245,10 @@ class ServerConnection(Sending):
             return
         framing = framing_of_answer(head, self._method)
         body = reader(framing, head)
-        # After a 500 uvicorn closes the connection without having said so (0.54, where the app has raised).
-        self._reusable = framing != "close" and stays_open(head) and head.status < 500
+        self._reusable = framing != "close" and stays_open(head)
+        # After a 500 uvicorn closes the connection without having said so (0.54, where the app has raised). Other
+        # servers keep it: whether this one does is known a little later.
+        self._rests = head.status >= 500
         piece = body.feed(rest) if body is not None and rest else b""
         awaiting.answer_head(head, framing)
         if self._awaiting is None:
@@ -277,7 +281,7 @@ class ServerConnection(Sending):
         self._engine.calls.discard(self)
         if self._reusable and not self.transport.is_closing() and not self.transport.get_write_buffer_size():
             self.resume()
-            self._engine.keep(self)
+            self._engine.keep(self, self._rests)
         else:
             self.close()
 

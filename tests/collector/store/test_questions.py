@@ -25,6 +25,7 @@ QUESTIONS: dict[str, Callable[[Reader], Any]] = {
     "by_cause": lambda reader: reader.groups("r-many", "cause", 10),
     "by_server": lambda reader: reader.groups("r-many", "server", 10),
     "by_task": lambda reader: reader.groups("r-many", "task", 10),
+    "measures": lambda reader: reader.measures(T0 + 5),
     "timeline": lambda reader: reader.timeline("r-many"),
     "runs": lambda reader: reader.runs(T0 + 5),
 }

@@ -11,7 +11,7 @@ from wirestage.cases import ASKED, CHUNKED, END, GET, HI, LENGTH_2, OK, POST
 from wirestage.raw import Peer, closes, pause, resets, until
 from wirestage.through import SETTINGS, Wire
 
-SHORT = Settings(head_time=0.1, idle_caller=0.1, idle_server=0.1, linger=0.1, callers=2, tick=0.02)
+SHORT = Settings(head_time=0.1, body_time=0.1, idle_caller=0.1, idle_server=0.1, linger=0.1, callers=2, tick=0.02)
 
 
 @pytest.fixture
@@ -95,13 +95,61 @@ async def test_a_refused_caller_that_goes_on_sending_is_closed_in_the_end(short:
     assert b"400" in caller.seen
 
 
-async def test_more_callers_than_the_limit_are_answered_503(short: Wire) -> None:
-    kept = [await short.caller() for _ in range(2)]
-    await asyncio.sleep(0.01)
-    caller = await short.caller()
+async def test_what_comes_on_a_connection_too_many_says_so_and_ends_it(short: Wire) -> None:
+    short.handler = lambda exchange: exchange.answer(503 if exchange.surplus else 200, [])
+    kept = [await short.caller(GET + END, until(b"200")) for _ in range(2)]
+    caller = await short.caller(GET + END + GET + END)
     await caller.until(lambda: False)
-    assert (caller.seen[:13], caller.end) == (b"HTTP/1.1 503 ", "closed")
-    assert [peer.seen for peer in kept] == [b"", b""]
+    assert (caller.seen.count(b"HTTP/1.1 503 "), caller.end) == (1, "closed")
+    await kept[0].follow((GET + END,))
+    await kept[0].until(lambda: kept[0].seen.count(b"HTTP/1.1 200 ") == 2)
+
+
+async def test_a_connection_that_was_too_many_is_served_when_another_one_has_gone(short: Wire) -> None:
+    short.handler = lambda exchange: exchange.answer(503 if exchange.surplus else 200, [])
+    kept = [await short.caller(GET + END, until(b"200")) for _ in range(2)]
+    caller = await short.caller()
+    await short.soon(lambda: len(short.engine.callers) == 3)
+    await kept[0].close()
+    await short.soon(lambda: len(short.engine.callers) == 2)
+    await caller.follow((GET + END, until(b"200")))
+
+
+async def test_a_body_that_does_not_come_in_time_is_answered_408(short: Wire) -> None:
+    caller = await short.caller(POST + b"Content-Length: 9\r\n" + END + b"h")
+    await caller.until(lambda: False)
+    assert (caller.seen[:13], caller.end) == (b"HTTP/1.1 408 ", "closed")
+    assert await short.left_over() == (0, 0)
+    assert short.exchanges[0].left
+
+
+async def test_a_body_that_drips_is_none_that_comes(short: Wire) -> None:
+    drops = [step for _ in range(100) for step in (b"x", pause(0.02))]
+    caller = await short.caller(POST + b"Content-Length: 900\r\n" + END, *drops)
+    assert caller.seen[:13] == b"HTTP/1.1 408 "
+
+
+async def test_a_body_that_stops_behind_its_early_answer_ends_the_connection(short: Wire) -> None:
+    short.plays((until(END + END), HI))
+    caller = await short.caller(POST + b"Content-Length: 9\r\n" + END + b"h", until(b"hi"))
+    await caller.until(lambda: False)
+    assert (caller.seen, caller.end) == (HI, "closed")
+
+
+@pytest.mark.parametrize("expects", [b"", b"Expect: 100-continue\r\n"])
+async def test_the_time_for_a_body_stands_still_while_it_cannot_come(short: Wire, expects: bytes) -> None:
+    """Nothing is read, or nobody has said that it may come."""
+    short.handler = lambda exchange: None
+    size = 90_000
+    caller = await short.caller(POST + expects + b"Content-Length: %d\r\n" % size + END)
+    if not expects:
+        await caller.follow((b"x" * 70_000,))
+        assert await short.soon(lambda: short.engine.unread)
+    await asyncio.sleep(0.3)
+    short.plays((until(b"end"), HI))
+    short.pass_on(short.exchanges[0])
+    await caller.follow((b"x" * (size - 3 - (0 if expects else 70_000)) + b"end", until(b"hi")))
+    assert caller.seen.endswith(HI)
 
 
 async def test_a_connection_to_the_server_is_used_again(wire: Wire) -> None:
@@ -130,6 +178,21 @@ async def test_a_connection_that_may_be_closed_is_not_used_again(wire: Wire, fir
         await caller.until(lambda caller=caller: caller.seen.endswith(b"hi"))
         await asyncio.sleep(0.05)
     assert [peer.seen for peer in wire.server.peers] == 2 * [POST + END]
+
+
+async def test_a_connection_rests_after_an_answer_of_500_and_is_used_again(wire: Wire) -> None:
+    """It may be one that its server closes without having said so."""
+    failed = b"HTTP/1.1 500 No\r\n" + LENGTH_2 + END + b"no"
+    wire.plays((ASKED, failed, until(2 * (POST + END)), HI), (ASKED, HI, until(2 * (POST + END)), HI))
+    for wanted in (failed, HI):
+        caller = await wire.caller(POST + END)
+        await caller.until(lambda caller=caller, wanted=wanted: caller.seen == wanted)
+    assert len(wire.server.peers) == 2
+    await asyncio.sleep(4 * SETTINGS.tick)
+    callers = [await wire.caller(POST + END) for _ in range(2)]
+    for caller in callers:
+        await caller.until(lambda caller=caller: caller.seen == HI)
+    assert [peer.seen for peer in wire.server.peers] == 2 * [2 * (POST + END)]
 
 
 @pytest.mark.parametrize("leaves", [closes, resets])

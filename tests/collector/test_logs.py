@@ -1,0 +1,72 @@
+"""The log in both forms: one line a record, whatever is in it."""
+
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from collector_client import running
+from collector_events import begun, ended, tag
+from hypothesis import given
+from hypothesis import strategies as st
+from rollcall_collector.logs import FIELDS, Human, Json
+
+
+def record(message: str = "%s is gone", *arguments: Any, **fields: Any) -> logging.LogRecord:
+    made = logging.LogRecord("rollcall.x", logging.INFO, "x.py", 1, message, arguments, None)
+    setattr(made, FIELDS, fields)
+    return made
+
+
+def test_a_line_for_people_has_time_level_and_logger() -> None:
+    line = Human().format(record("%s is gone", "the collector"))
+    assert line.endswith(" INFO rollcall.x the collector is gone")
+
+
+def test_an_object_for_programs_has_the_fields_of_its_own() -> None:
+    value = orjson.loads(Json().format(record("%s failed", "3-0", rollout="3-0", server=None)))
+    at = value.pop("at")
+    assert (at[10], at[-6:]) == ("T", "+00:00")
+    assert value == {
+        "level": "info", "logger": "rollcall.x", "message": "3-0 failed", "rollout": "3-0", "server": None
+    }  # fmt: skip
+
+
+def test_a_traceback_follows_the_line_and_is_in_the_object() -> None:
+    made = record("it broke")
+    try:
+        raise ValueError("bad \x1b[31m value")
+    except ValueError:
+        made.exc_info = sys.exc_info()
+    lines = Human().format(made).splitlines()
+    assert (lines[0][-8:], lines[-1]) == ("it broke", "ValueError: bad  [31m value")
+    assert orjson.loads(Json().format(made))["traceback"].endswith("ValueError: bad \x1b[31m value")
+
+
+@given(st.text(), st.dictionaries(st.sampled_from(["run", "server"]), st.none() | st.text()))
+def test_any_text_is_one_line_in_both_forms(text: str, fields: dict[str, Any]) -> None:
+    """Which a terminal cannot be commanded with."""
+    made = record("%s", text, **fields)
+    assert Human().format(made).isprintable()
+    assert "\n" not in Json().format(made)
+    assert orjson.loads(Json().format(made)).keys() >= {"at", "level", "message", *fields}
+
+
+async def test_each_rollout_that_goes_into_the_failures_file_has_a_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With its id, its root cause and where its row goes; of the server's text there is nothing."""
+    caplog.set_level(logging.INFO, "rollcall_collector.diverted")
+    async with running(tmp_path / "x.sqlite3") as collector:
+        await collector.session()
+        await collector.sends(begun(), tag(excerpt="the secret text"), ended(), begun("d-2", "1-0"), ended("d-2"))
+    (line,) = [each for each in caplog.records if each.name == "rollcall_collector.diverted"]
+    assert line.getMessage() == (
+        "rollout 0-0 of math_agent in run r-1 failed: model call to policy_model: http_status 500; "
+        "its row goes into the failures file"
+    )
+    fields = orjson.loads(Json().format(line))
+    assert (fields["rollout"], fields["placed"], fields["dispatch"]) == ("0-0", "failures", "d-1")
+    assert "secret" not in Json().format(line)
