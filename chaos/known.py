@@ -103,10 +103,10 @@ class Known:
             for act in self.acts
         )
 
-    def happened_to(self, call: Call) -> bool:
-        """Whether the server of a call was killed while it was asked, or shortly before."""
+    def happened_to(self, call: Call, until: float = 0.0) -> bool:
+        """Whether the server of a call was killed while it was asked (`until`, where no answer came) or just before."""
         part = "agent" if call.server in AGENTS else call.server
-        return self.happened(part, call.asked, call.got or call.asked)
+        return self.happened(part, call.asked, call.got or max(until, call.asked))
 
     def is_invented(self, call: Call) -> bool:
         """Whether a standing call has no reason to have failed."""

@@ -15,6 +15,10 @@ class Relay:
         self._flows = asyncio.Event()
         self._flows.set()
 
+    def leads_to(self, target: int) -> None:
+        """From now on connections lead to another port; those that are there stay."""
+        self._target = target
+
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._pass_on, sock=self._bound.dup())
 
@@ -51,7 +55,7 @@ class Relay:
                 each.close()
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError):
+        with suppress(OSError):  # cut, on either side
             while piece := await reader.read(1 << 16):
                 await self._flows.wait()
                 writer.write(piece)

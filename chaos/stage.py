@@ -148,5 +148,5 @@ def _entry(name: str, port: int) -> dict[str, object]:
 
 
 def _proxy_flags(cable: int, folder: Path) -> list[str]:
-    limits = ["--first-byte-timeout", str(FIRST_BYTE_S), "--connect-window", str(CONNECT_S)]
+    limits = ["--first-byte-timeout", str(FIRST_BYTE_S), "--connect-window", str(CONNECT_S), "--drain-timeout", "3"]
     return ["--collector", f"http://127.0.0.1:{cable}", "--spool", str(folder / "spool"), *limits]

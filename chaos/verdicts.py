@@ -109,10 +109,17 @@ def _of_unanswered(row: Record, known: Known) -> Iterator[str]:
         yield "a failure of the agent's, which was well"
     rollout, attempt = _attempt(row)
     executions = [each for each in known.executions.values() if (each.rollout, each.attempt) == (rollout, attempt)]
-    servers = {rollout[0], *(call.server for each in executions for call in each.standing())}
+    until = max((received["at"] for _, received in here), default=0.0)
+    servers = {rollout[0], *(call.server for each in executions for call in _may_have_failed(each, known, until))}
     cause = row.get("_rollcall", {}).get("root_cause") or {}
     if cause.get("server") not in servers:
         yield f"its root cause is {cause.get('server')}, and what failed is {sorted(servers)}"
+
+
+def _may_have_failed(execution: Execution, known: Known, until: float) -> Iterator[Call]:
+    """The calls that stand failed, and those that were open while their server was killed."""
+    yield from execution.standing()
+    yield from (call for call in execution.calls if call.got is None and known.happened_to(call, until))
 
 
 def _may_be_omitted(sent: Record, received: Record, known: Known) -> bool:

@@ -1,7 +1,8 @@
 """What every test runs under.
 
 Generated cases are the same in each run, so that what passes here passes elsewhere too; with HYPOTHESIS_PROFILE=search
-they are new ones, and ten times as many where a test sets no number. A slow machine is no failure: no case has a deadline.
+they are new ones, and ten times as many where a test sets no number. No case has a deadline: a slow machine is no
+failure.
 """
 
 import os

@@ -82,7 +82,11 @@ def measure(plan: Plan) -> Iterator[Row]:
 
 
 def measure_workers(plan: Plan) -> Iterator[Row]:
-    """Two workers on two cores beside one process on one, both with the load on all cores."""
+    """Two processes on two cores beside one on one.
+
+    Load and upstream need a core each: where there are none beside those two, they take their share of them, and what
+    was reached is said by processor time.
+    """
     what, reach = "requests per second with --workers 2 against one process", "1.8"
     if not rollcall.knows_workers():
         yield Row(what, reach, "not measured: `rollcall proxy` has no --workers")
@@ -92,12 +96,15 @@ def measure_workers(plan: Plan) -> Iterator[Row]:
         one = stack.enter_context(rollcall.proxy(upstream))
         two = stack.enter_context(rollcall.proxy(upstream, workers=2))
         sides = [Side("one", one, how, load_cores()), Side("two", two, how, cores())]
-        rates, costs, _ = alternated(sides, plan.rounds)
+        rates, costs, waited = alternated(sides, plan.rounds)
         settled = _settled([one, two])
-    found, per_cpu = ratio(rates, "two", "one"), ratio(costs, "two", "one")
-    text = f"{medians(rates)['two']:,.0f}/s: {found:.2f}"
-    note = f"on {len(cores())} cores with the load; {2 * (per_cpu or 0):.2f} by processor time"
-    yield Row(what, reach, text, note, (found or 0) >= 1.8, {"rates": rates, "costs": costs, "settled": settled})
+    found, by_cpu = ratio(rates, "two", "one") or 0, 2 * (ratio(costs, "two", "one") or 0)
+    alone = len(cores()) >= 4
+    share = f"waited for a core {100 * medians(waited)['two'] / 2:.0f}% of the time"
+    note = f"on {len(cores())} cores, {'' if alone else 'with load and upstream on the same; '}both {share}"
+    text = f"{medians(rates)['two']:,.0f}/s: {found:.2f}; {by_cpu:.2f} by processor time"
+    reached = (found if alone else by_cpu) >= 1.8
+    yield Row(what, reach, text, note, reached, {"rates": rates, "costs": costs, "settled": settled})
 
 
 def measure_tags(plan: Plan) -> Iterator[Row]:

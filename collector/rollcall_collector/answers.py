@@ -164,6 +164,7 @@ TagRecord = create_model(
     __doc__="Exchanges of one call that ended badly in one way: the first of them, and how many until when.",
     **_of_an_exchange(),
     recovered=(bool, ...),
+    pardoned=(str | None, ...),
     count=(int, ...),
     last_at=(float, ...),
 )
@@ -188,6 +189,7 @@ class Call(Answer):
     what: str
     call: str
     recovered: bool
+    pardoned: str | None
     rules: list[str]
     root_cause: bool
 

@@ -39,7 +39,7 @@ def rollout_text(rollout: Mapping[str, Any], paint: Paint = plain) -> str:
 def _dispatch(dispatch: Mapping[str, Any], now: float, paint: Paint) -> list[str]:
     """One dispatch; its times are None where only a failure row tells of it."""
     calls, state, is_open = dispatch["spans"], dispatch["state"], dispatch["state"] == "running"
-    said = [state + (f" ({dispatch['class']})" if dispatch["class"] else ""), *_times(dispatch, now)]
+    said = [state + (f" ({dispatch['class']})" if dispatch["class"] else ""), *_facts(dispatch, now)]
     began = dispatch["started_at"]
     first = min((call["started_at"] for call in calls), default=0.0) if began is None else began
     at = "" if began is None else time.strftime(", began %Y-%m-%d %H:%M:%S UTC", time.gmtime(began))
@@ -50,12 +50,14 @@ def _dispatch(dispatch: Mapping[str, Any], now: float, paint: Paint) -> list[str
     return [*lines, *_missing(dispatch)]
 
 
-def _times(dispatch: Mapping[str, Any], now: float) -> Iterator[str]:
+def _facts(dispatch: Mapping[str, Any], now: float) -> Iterator[str]:
     began, ended = dispatch["started_at"], dispatch["ended_at"]
     if began is not None and ended is not None:
         yield f"took {duration(ended - began)}"
     elif began is not None and dispatch["state"] == "running":
         yield f"for {duration(now - began)}"
+    if dispatch.get("provisional"):
+        yield "answered by the proxy alone, while the collector was away"
 
 
 def _cause(cause: Mapping[str, Any] | None) -> list[str]:
@@ -98,7 +100,9 @@ def _marks(call: Call) -> Iterable[str]:
         yield "(recovered)"
     if call["root_cause"]:
         yield "(root cause)"
-    if call["rules"]:
+    if call["pardoned"]:
+        yield f"(no failure: {call['pardoned']})"
+    elif call["rules"]:
         yield f"(rule {', '.join(call['rules'])})"
 
 
@@ -107,7 +111,7 @@ def _tone(call: Call) -> str:
         return "open"
     if not call["what"]:
         return "plain"
-    return "mended" if call["recovered"] or call["what"] == "cancelled" else "bad"
+    return "mended" if call["recovered"] or call["pardoned"] or call["what"] == "cancelled" else "bad"
 
 
 def _missing(dispatch: Mapping[str, Any]) -> list[str]:

@@ -1,6 +1,7 @@
 """What both services share: binding a listener, errors as problems, and running until told to stop."""
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -110,3 +111,13 @@ def stop_on_signals() -> tuple[asyncio.Event, asyncio.Event]:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, told)
     return stop, hurry
+
+
+def collect_less() -> None:
+    """Look for garbage in cycles more seldom than after each 700 new objects, and never among the modules' own.
+
+    What an exchange leaves behind has no cycles; to look through all that are in flight costs a twentieth of the time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)

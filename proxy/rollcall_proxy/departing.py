@@ -8,6 +8,7 @@ request that began later, what fails there fails because of it.
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -24,10 +25,14 @@ _AGAIN_S = 0.1
 
 @dataclass(slots=True)
 class Departure:
-    """The leaving of one server, known to all exchanges with it. `look_s`: seconds for which a hint is looked into."""
+    """The leaving of one server, known to all exchanges with it. `look_s`: seconds for which a hint is looked into.
+
+    `tell` is called when the server begins to leave, and when it turns out to be there.
+    """
 
     url: str
     look_s: float
+    tell: "Callable[[Departure], None] | None" = None
     _since: float | None = None
     _look: "asyncio.Task[bool] | None" = field(default=None)
 
@@ -36,20 +41,28 @@ class Departure:
         if leaving:
             self._begins()
         elif self._since is not None and started_at > self._since:
-            self._since = None
+            self.learn(None)
+            self._told()
 
-    async def caused(self, what: What, status: int | None, leaving: bool, body: bytes) -> bool:
+    @property
+    def since(self) -> float | None:
+        """Since when it has been leaving."""
+        return self._since
+
+    def learn(self, since: float | None) -> None:
+        """What another process has found out."""
+        self._since = since
+
+    async def caused(self, what: What, leaving: bool, hint: bool) -> bool:
         """Whether an exchange did not end well only because the server is being shut down.
 
-        `leaving`: its answer says so; `body` is a failed answer's.
+        `leaving`: its answer says so; `hint`: what it says is said so by a server that cancels (`is_hint`).
         """
         if leaving:
             return True
         if what in _TRANSPORT:
             return self._since is not None
-        if status == 500 and body.strip() in _SAID:
-            return self._since is not None or await self._refuses()
-        return False
+        return hint and (self._since is not None or await self._refuses())
 
     async def _refuses(self) -> bool:
         """One look for all who wait; it is not ended by one who leaves."""
@@ -63,6 +76,16 @@ class Departure:
     def _begins(self) -> None:
         if self._since is None:
             self._since = now()
+            self._told()
+
+    def _told(self) -> None:
+        if self.tell is not None:
+            self.tell(self)
+
+
+def is_hint(status: int | None, body: bytes) -> bool:
+    """Whether an answer may have been given only because its server is being shut down."""
+    return status == 500 and body.strip() in _SAID
 
 
 async def _refuses(url: str, seconds: float) -> bool:

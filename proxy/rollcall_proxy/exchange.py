@@ -1,7 +1,10 @@
 """One exchange on its way through the proxy, and the tag it leaves when it does not end well."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import count
+from uuid import uuid4
 
 import xxhash
 from rollcall_collector.contract.calls import CallKey
@@ -13,7 +16,7 @@ from . import wire
 from .clock import now
 from .encoding import beginning
 from .owners import ASKED, COOKIE, Head, Owner, token_of, without_url_owner
-from .roles import without_prefix
+from .roles import role_of, without_prefix
 from .upstream import Upstream, UpstreamError
 
 _SMALL = 4096
@@ -130,6 +133,23 @@ class Exchange:
         )
 
 
+def taken_in(id: str, upstream: Upstream, request: wire.RequestHead, head: Head, owner: Owner | None) -> Exchange:
+    """The exchange that a request begins at the listener of `upstream`."""
+    exchange = Exchange(
+        id=id,
+        upstream=upstream,
+        role=role_of(upstream.kind, without_url_owner(head.path), owner.role if owner else None),
+        method=request.method.decode(),
+        target=origin_form(in_text(request.target)),
+        owner=owner,
+        head=head,
+        request=request,
+    )
+    if owner is not None:
+        exchange.dispatch, exchange.depth = owner.dispatch, owner.depth + 1
+    return exchange
+
+
 @dataclass(slots=True)
 class Sent:
     """A request's body as far as it has passed; nothing of it once it was longer than `limit` bytes."""
@@ -178,6 +198,16 @@ def bad_from(error: UpstreamError, status: int | None = None) -> Bad:
 def storable(text: str) -> str:
     """The text as Unicode that JSON can hold: bytes of a request line that are none are replaced."""
     return text.encode("utf-8", "replace").decode()
+
+
+def exchange_ids() -> Iterator[str]:
+    """The ids of a process's exchanges, each of which is unique among all processes."""
+    return numbered(uuid4().hex[:12])
+
+
+def numbered(name: str) -> Iterator[str]:
+    """Ids that begin with a name."""
+    return (f"{name}.{number}" for number in count(1))
 
 
 def origin_form(target: str) -> str:

@@ -21,7 +21,7 @@ from .answers import Said, Whole, in_place_of
 from .exchange import Bad, Exchange, bad_from
 from .fields import request_fields, with_length
 from .inspecting import STREAM, Reading, reading_of
-from .recording import Records
+from .recording import Recorder
 from .upstream import UpstreamError
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 class Forwarder:
     """Passes exchanges on and has those tagged that do not end well."""
 
-    def __init__(self, engine: wire.Engine, records: Records, observe: bool, inspect_limit: int) -> None:
+    def __init__(self, engine: wire.Engine, records: Recorder, observe: bool, inspect_limit: int) -> None:
         self._engine, self.records, self._observe, self.limit = engine, records, observe, inspect_limit
         self._storing: set[asyncio.Task[None]] = set()
 

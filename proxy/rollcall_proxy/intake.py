@@ -4,9 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import count
 from sys import maxsize
-from uuid import uuid4
 
 import orjson
 from rollcall_collector.contract.exchange import DispatchAbandoned, DispatchBegun, Role
@@ -18,7 +16,7 @@ from .answers import own_answer
 from .carriers import Carriers
 from .clock import now
 from .encoding import decoded
-from .exchange import Exchange, Sent, head_from, in_text, origin_form
+from .exchange import Exchange, Sent, exchange_ids, head_from, numbered, taken_in
 from .forwarding import Forwarder
 from .ledger import Ledger
 from .metrics import Metrics
@@ -26,7 +24,7 @@ from .outermost import OutermostRun
 from .owners import NAMING_A_NESTED_RUN, WAYS, Head, Owner, find_owner, session_of, without_url_owner
 from .policy_url import ListenerOf, with_owned_policy_url
 from .resend import Execution, Executions, Key
-from .roles import role_of
+from .roles import MODEL_ROLES, role_of
 from .sender import Sender
 from .sessions import SessionOfRun, Sessions, UnknownSessionError
 from .upstream import Upstream, UpstreamError
@@ -36,7 +34,6 @@ log = logging.getLogger(__name__)
 
 TOO_MANY = UpstreamError("unreachable", "more callers than Rollcall's connections, which are all in use; raise them")
 _NAMED_IN_BODY = frozenset({"run", "seed_session", "verify"})
-_MODEL_ROLES = frozenset({"model", "judge"})
 
 
 @dataclass(kw_only=True, slots=True)
@@ -58,12 +55,12 @@ class Intake:
     listener_of: ListenerOf = lambda _: None
     draining: bool = False
     _held: dict[wire.Exchange, "asyncio.Future[None]"] = field(default_factory=dict)
-    _ids: Iterator[str] = field(default_factory=lambda: _numbered(uuid4().hex[:12]))
+    _ids: Iterator[str] = field(default_factory=exchange_ids)
     _dispatches: Iterator[str] = field(init=False)
     _slow: set["asyncio.Task[None]"] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._dispatches = _numbered(f"d-{self.proxy}")
+        self._dispatches = numbered(f"d-{self.proxy}")
 
     def take_in(self, request: wire.Exchange, upstream: Upstream) -> None:
         """Take in what came to the listener of `upstream`; it is answered now or later."""
@@ -127,20 +124,9 @@ class Intake:
         self.forwarder.forward(request, exchange, digested)
 
     def _exchange(self, request: wire.RequestHead, upstream: Upstream, head: Head, owner: Owner | None) -> Exchange:
-        exchange = Exchange(
-            id=next(self._ids),
-            upstream=upstream,
-            role=role_of(upstream.kind, without_url_owner(head.path), owner.role if owner else None),
-            method=request.method.decode(),
-            target=origin_form(in_text(request.target)),
-            owner=owner,
-            head=head,
-            request=request,
-        )
+        exchange = taken_in(next(self._ids), upstream, request, head, owner)
         if exchange.role == "verify":
             exchange.sent = Sent(self.inspect_limit)
-        if owner is not None:
-            exchange.dispatch, exchange.depth = owner.dispatch, owner.depth + 1
         return exchange
 
     def _is_outermost(self, head: Head, upstream: Upstream, owner: Owner | None) -> bool:
@@ -154,7 +140,7 @@ class Intake:
 
     def _watched(self, exchange: Exchange) -> None:
         upstream, owner = exchange.upstream, exchange.owner
-        if exchange.role in _MODEL_ROLES:
+        if exchange.role in MODEL_ROLES:
             self.ledger.saw_model_call(exchange.dispatch)
         run = self.ledger.run_of(exchange.dispatch)
         if owner is None or run is not None:
@@ -216,10 +202,6 @@ class Intake:
             self.run.execute(exchange, sent, begun),
             lambda: self.sender.put(DispatchAbandoned(begun.dispatch, now())),
         )
-
-
-def _numbered(name: str) -> Iterator[str]:
-    return (f"{name}.{number}" for number in count(1))
 
 
 def _begins_a_dispatch(exchange: Exchange) -> bool:

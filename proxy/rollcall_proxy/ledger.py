@@ -27,7 +27,8 @@ class Book:
     """One dispatch's page.
 
     `tags` are the first and the last of each call and way of ending badly. By call: its role, when it recovered, and
-    when its server gave a good answer to another one. `response` is that of a `/verify` request in whose verification
+    when its server gave a good answer to another one; `unanswered` has the model calls to a server that wait for that,
+    with the end of their last exchange. `response` is that of a `/verify` request in whose verification
     something failed; `verified` the body and the coding of one in which nothing is known here to have failed.
     """
 
@@ -37,15 +38,14 @@ class Book:
     roles: dict[str, Role] = field(default_factory=dict)
     recovered: dict[str, float] = field(default_factory=dict)
     outlived: dict[str, float] = field(default_factory=dict)
+    unanswered: dict[str, dict[str, float]] = field(default_factory=dict)
     model_calls: int = 0
     response: dict[str, Any] | None = None
     verified: tuple[bytearray, str] | None = None
 
-    def standing(self) -> Iterator[tuple[str, str, float]]:
-        """The calls that stand failed: id, server, when the last exchange ended."""
-        for key, calls in self.calls.failed.items():
-            for call in calls:
-                yield call.id, key[0], call.ended_at
+    def standing(self) -> Iterator[str]:
+        """The ids of the calls that stand failed."""
+        return (call.id for calls in self.calls.failed.values() for call in calls)
 
 
 class Ledger:
@@ -74,11 +74,23 @@ class Ledger:
         book = self._books.get(dispatch or "")
         return book.begun.server if book and book.begun else None
 
-    def saw_model_call(self, dispatch: str | None) -> None:
+    def open_dispatches(self) -> list[str]:
+        """The dispatches that this proxy has taken in, and that have not ended."""
+        return list(self._books)
+
+    def standing(self) -> Iterator[tuple[str, CallKey, bool, float]]:
+        """All calls that stand failed: dispatch, key, whether it is a model's, when the last exchange ended."""
+        for pages in (self._books, self._elsewhere):
+            for dispatch, book in pages.items():
+                for key, calls in book.calls.failed.items():
+                    for call in calls:
+                        yield dispatch, key, book.roles.get(call.id) in _GENERATING, call.ended_at
+
+    def saw_model_call(self, dispatch: str | None, times: int = 1) -> None:
         """A model call was made on behalf of a dispatch."""
         book = self._books.get(dispatch or "")
         if book is not None:
-            book.model_calls += 1
+            book.model_calls += times
             if book.begun is not None:
                 self._making_calls.add((book.begun.run, book.begun.benchmark))
 
@@ -111,6 +123,8 @@ class Ledger:
         if not known:
             known.append(tag)
         book.roles[tag.call] = tag.role
+        if tag.role in _GENERATING and tag.what != "cancelled":
+            book.unanswered.setdefault(tag.server, {})[tag.call] = tag.ended_at
         return book.outlived.pop(tag.call, None) is not None
 
     def heal(
@@ -118,30 +132,32 @@ class Ledger:
     ) -> Recovered | None:
         """Note a good exchange; the event where it has healed a call that stood failed."""
         book = self._known(dispatch)
-        call = book.calls.ended_well(key(), started_at) if book and book.calls.failed else None
-        if book is None or call is None or dispatch is None:
+        if book is None or dispatch is None or not book.calls.failed:
             return None
+        asked = key()
+        call = book.calls.ended_well(asked, started_at)
+        if call is None:
+            return None
+        book.unanswered.get(asked[0], {}).pop(call, None)
         book.recovered[call] = ended_at
         return Recovered(dispatch, call, ended_at)
 
     def outlive(self, dispatch: str | None, server: str, started_at: float, ended_at: float) -> Outlived | None:
         """Note a good answer of a model server; the event where other calls to it stood failed before."""
         book = self._known(dispatch)
-        if book is None or dispatch is None or not book.calls.failed:
+        unanswered = book.unanswered.get(server) if book is not None else None
+        if book is None or dispatch is None or not unanswered:
             return None
-        calls = tuple(
-            call
-            for call, at, ended in book.standing()
-            if at == server and ended <= started_at and call not in book.outlived
-            if book.roles.get(call) in _GENERATING
-        )
+        calls = tuple(call for call, ended in unanswered.items() if ended <= started_at)
+        for call in calls:
+            del unanswered[call]
         book.outlived.update(dict.fromkeys(calls, ended_at))
         return Outlived(dispatch, calls, ended_at) if calls else None
 
     def judge_failed(self, dispatch: str) -> bool:
         """Whether a judge's call of a dispatch stands failed."""
         book = self._known(dispatch)
-        return book is not None and any(book.roles.get(call) == "judge" for call, _, _ in book.standing())
+        return book is not None and any(book.roles.get(call) == "judge" for call in book.standing())
 
     def keep_response(self, dispatch: str, response: dict[str, Any]) -> None:
         """Keep what a dispatch has asked to be verified."""

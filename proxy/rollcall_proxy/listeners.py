@@ -23,6 +23,7 @@ from .sessions import SessionOfRun
 from .settings import ProxySettings
 from .succession import Place
 from .upstream import Upstream, Window
+from .workers.crew import Crew
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +44,8 @@ class OwnAddressError(ValueError):
 class Listeners:
     """Opens listeners and knows which server is behind which."""
 
-    def __init__(self, settings: ProxySettings, host: str, engine: wire.Engine, take_in: TakeIn) -> None:
-        self._settings, self._host, self._engine, self._take_in = settings, host, engine, take_in
+    def __init__(self, settings: ProxySettings, host: str, crew: Crew, take_in: TakeIn) -> None:
+        self._settings, self._host, self._crew, self._take_in = settings, host, crew, take_in
         self._upstreams: dict[tuple[str, str], Upstream] = {}
         self._sets: OrderedDict[str, list[Upstream]] = OrderedDict()
         self._windows: dict[str, Window] = {}
@@ -169,7 +170,7 @@ class Listeners:
         upstream = Upstream(server.name, server.kind, server.url, limits, window, departure, session)
         bound = self._bind() if port is None else bind(self._host, port)
         try:
-            await self._engine.listen(bound, self._handler(upstream))
+            await self._crew.listen(bound, upstream, self._handler(upstream))
         except OSError:
             bound.close()
             raise

@@ -25,6 +25,7 @@ from .recording import Records, response_in
 from .sender import NotStoredError, Sender
 from .settings import ProxySettings
 from .upstream import UpstreamError
+from .workers.crew import Crew
 
 log = logging.getLogger(__name__)
 
@@ -40,10 +41,12 @@ class OutermostRun:
         ledger: Ledger,
         carriers: Carriers,
         sender: Sender,
+        crew: Crew,
         settings: ProxySettings,
     ) -> None:
         self._forwarder, self._records, self._ledger, self._carriers = forwarder, records, ledger, carriers
-        self._sender, self._observe, self._limit = sender, settings.mode == "observe", settings.inspect_limit
+        self._sender, self._crew = sender, crew
+        self._observe, self._limit = settings.mode == "observe", settings.inspect_limit
 
     def begin(self, exchange: Exchange, begun: DispatchBegun) -> None:
         """Take in a dispatch: from now on its carriers name it."""
@@ -61,6 +64,7 @@ class OutermostRun:
         """Execute a dispatch that has begun; the answer for its callers."""
         try:
             outcome = await self._execute(exchange, body)
+            await self._crew.settled()
             await self._tag(exchange, outcome)
             judged = self._judged(exchange, outcome)
             ruling = await self._stored(outcome, judged.ended)
@@ -69,6 +73,7 @@ class OutermostRun:
             self._records.spans.ended(exchange, "cancelled", exchange.status, exchange.id)  # it was given up
             self._records.spans.close(begun.dispatch)
             self._ledger.close(begun.dispatch)
+            self._crew.dispatch_over(begun.dispatch)
             self._carriers.release(begun.dispatch)
         untouched = self._observe or exchange.role != "run"  # what `/verify` answers, Gym itself sorts
         row = None if untouched else diverted(begun, outcome.ending, judged, ruling)

@@ -147,6 +147,8 @@ WAYS: tuple[Way, ...] = (
     by_cookie,
     by_policy_base_url,
 )
+_NO_CARRIERS = Carriers()
+_BY_TOKEN: tuple[Way, ...] = (by_baggage, by_cookie, by_policy_base_url)
 NAMING_A_NESTED_RUN: tuple[Way, ...] = (by_header, by_url, by_path, by_body)
 """A `/run` is nested only when something that belongs to one rollout alone says so: dispatchers send trace ids too."""
 
@@ -159,6 +161,15 @@ def find_owner(head: Head, carriers: Carriers, ways: Sequence[Way] = WAYS) -> Ow
     first, others = named[0], named[1:]
     against = [f"{owner.by} names {owner.dispatch}" for owner in others if owner.dispatch != first.dispatch]
     return replace(first, conflict="; ".join(against)) if against else first
+
+
+def by_token_alone(head: Head) -> Owner | None:
+    """The owner where a token names it and no carrier could name another one first; None also where one could."""
+    if (owner := by_header(head, _NO_CARRIERS) or by_url(head, _NO_CARRIERS)) is not None:
+        return owner
+    if "/ng-rollout/" in head.path or "traceparent" in head.fields:
+        return None
+    return find_owner(head, _NO_CARRIERS, _BY_TOKEN)
 
 
 @lru_cache(maxsize=4096)

@@ -7,6 +7,7 @@ a policy of its own, the collector's ruling counts all the same.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,13 @@ _MISSING_S, _KNOWN_S = 1.0, 15.0
 
 
 class PolicyInForce:
-    """The policy as last heard."""
+    """The policy as last heard; `value` is as the collector tells it, `changed` is called with each other one."""
 
     def __init__(self, client: aiohttp.ClientSession, collector: str, folder: Path) -> None:
         self._client, self._url, self._path = client, f"{collector}/v1/policy", folder / "policy.json"
-        self._value: Any = None
+        self.value: Any = None
         self.policy = Policy()
+        self.changed: Callable[[Any], None] | None = None
         self._take(kept(self._path))
 
     async def fetch(self) -> bool:
@@ -40,7 +42,7 @@ class PolicyInForce:
                 value = orjson.loads(await answer.read())
         except (aiohttp.ClientError, OSError, TimeoutError, orjson.JSONDecodeError):
             return False
-        if value != self._value and self._take(value):
+        if value != self.value and self._take(value):
             await asyncio.to_thread(keep, self._path, value)
         return True
 
@@ -58,5 +60,7 @@ class PolicyInForce:
         except (ValueError, TypeError) as error:
             log.warning("the policy of %s cannot be read: %s", self._url, error)
             return False
-        self._value = value
+        self.value = value
+        if self.changed is not None:
+            self.changed(value)
         return True

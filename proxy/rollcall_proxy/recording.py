@@ -1,23 +1,77 @@
-"""What is recorded of exchanges as they end: tags, and what becomes of the calls that stood failed."""
+"""What is recorded of exchanges as they end: tags, and what becomes of the calls that stood failed.
 
+`Recorder` is what passing an exchange on needs of it. `Records` keeps them in this process; a worker's exchanges are
+told to it (`workers.telling`, `workers.hearing`).
+"""
+
+import asyncio
 import logging
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import orjson
+from rollcall_collector.contract.calls import CallKey
 from rollcall_collector.contract.exchange import NotInspected, Tag, Verified
+from rollcall_collector.contract.policy import Policy
 
 from .clock import now
+from .departing import is_hint
 from .encoding import decoded
 from .exchange import Bad, Exchange
 from .ledger import Ledger
 from .policy_in_force import PolicyInForce
 from .repeats import Repeats
+from .roles import MODEL_ROLES
 from .sender import NotStoredError, Sender
 from .spans import Spans
 
 log = logging.getLogger(__name__)
 
-_GENERATING = ("model", "judge")
+NO_CALL = ""
+"""Stands in a tag of which it is not known yet to which call it belongs."""
+
+Spread = Callable[[Tag, CallKey], Awaitable[None]]
+"""Lets all workers know that a call stands failed."""
+
+
+class InForce(Protocol):
+    """The policy by which answers are read."""
+
+    policy: Policy
+
+
+class Recorder(Protocol):
+    """Writes down how exchanges ended."""
+
+    @property
+    def in_force(self) -> InForce:
+        """Where the policy is found."""
+
+    @property
+    def spans(self) -> Spans:
+        """What is noted of each exchange."""
+
+    async def ended_badly(self, exchange: Exchange, bad: Bad, leaving: bool = False) -> None:
+        """Tag an exchange once, and have the tag stored; `leaving`: its answer says that its server is shut down."""
+
+    def ended_well(self, exchange: Exchange, unread: bool) -> None:
+        """Note what a good exchange heals; `unread` says that its answer could not be read."""
+
+    def cancelled(self, exchange: Exchange) -> None:
+        """The caller went away first: recorded, never a failure by itself."""
+
+
+@dataclass(slots=True)
+class Good:
+    """A good exchange; `generating`: a model's answer. `key` is asked for only where something stands failed."""
+
+    dispatch: str | None
+    server: str
+    generating: bool
+    key: Callable[[], CallKey]
+    started_at: float
+    ended_at: float
 
 
 class Records:
@@ -26,6 +80,7 @@ class Records:
     def __init__(self, ledger: Ledger, sender: Sender, in_force: PolicyInForce, spans: Spans) -> None:
         self._ledger, self._sender, self.in_force, self.spans = ledger, sender, in_force, spans
         self._repeats = Repeats()
+        self.spread: Spread | None = None
 
     def untold(self, dispatch: str | None = None) -> list[Tag]:
         """Tags that have only been counted so far, of one dispatch where one is named: from now on they are told."""
@@ -44,39 +99,58 @@ class Records:
             return
         ended_at, exchange.tagged = now(), True
         await self.blame(exchange, bad, leaving)
-        call = self._ledger.call_of(exchange.dispatch, exchange.key(), exchange.started_at, ended_at)
-        tag = exchange.tag(call, bad, ended_at)
-        changes = self._ledger.add(tag)
-        self.spans.ended(exchange, bad.what, bad.status, call)
         self.note_verified(exchange)
-        told = self._repeats.take(tag, ended_at, at_once=changes)
+        tag, key = self.called(exchange.tag(NO_CALL, bad, ended_at), exchange.key()), exchange.key()
+        self.spans.ended(exchange, bad.what, bad.status, tag.call)
+        await self.keep(tag, key)
+
+    def called(self, tag: Tag, key: CallKey) -> Tag:
+        """The tag with the call that it belongs to."""
+        return replace(tag, call=self._ledger.call_of(tag.dispatch, key, tag.started_at, tag.ended_at))
+
+    async def keep(self, tag: Tag, key: CallKey) -> None:
+        """Have a tag stored, unless it repeats one that has been, and let the workers know of it."""
+        told = self._repeats.take(tag, tag.ended_at, at_once=self._ledger.add(tag))
+        if self.spread is None or tag.dispatch is None:
+            await self._store(tag, told)
+        else:
+            await asyncio.gather(self._store(tag, told), self.spread(tag, key))
+
+    async def _store(self, tag: Tag, told: Sequence[Tag]) -> None:
         if not told:
             return
         try:
             await self._sender.store(*told)
         except NotStoredError as error:
-            log.error("the tag of %s %s is not stored: %s", exchange.method, exchange.path, error)
+            log.error("the tag of %s %s is not stored: %s", tag.method, tag.path, error)
 
     async def blame(self, exchange: Exchange, bad: Bad, leaving: bool) -> None:
         """Find out whether an exchange failed only because its server is being shut down."""
-        departure = exchange.upstream.departure
-        body = decoded(bytes(bad.body), bad.coding) or b""
-        bad.shutdown = await departure.caused(bad.what, bad.status, leaving, body)
+        bad.shutdown = await exchange.upstream.departure.caused(bad.what, leaving, hint_in(bad))
 
     def ended_well(self, exchange: Exchange, unread: bool) -> None:
         """Note what a good exchange heals; `unread` says that its answer could not be read."""
-        dispatch, started_at, ended_at = exchange.dispatch, exchange.started_at, now()
+        good = good_from(exchange)
         self.spans.ended(exchange, status=exchange.status)
-        if unread and dispatch is not None:
-            self._sender.put(NotInspected(dispatch, exchange.upstream.name, ended_at))
-        healed = self._ledger.heal(dispatch, exchange.key, started_at, ended_at)
+        if unread:
+            self.not_inspected(good)
+        self.heal(good)
+        self.note_verified(exchange)
+
+    def not_inspected(self, good: Good) -> None:
+        """A good exchange's answer could not be read."""
+        if good.dispatch is not None:
+            self._sender.put(NotInspected(good.dispatch, good.server, good.ended_at))
+
+    def heal(self, good: Good) -> None:
+        """Note what a good exchange heals."""
+        healed = self._ledger.heal(good.dispatch, good.key, good.started_at, good.ended_at)
         if healed is not None:
             self._sender.put(*self.untold(healed.dispatch), healed)
-        if exchange.role in _GENERATING:
-            outlived = self._ledger.outlive(dispatch, exchange.upstream.name, started_at, ended_at)
+        if good.generating:
+            outlived = self._ledger.outlive(good.dispatch, good.server, good.started_at, good.ended_at)
             if outlived is not None:
                 self._sender.put(*self.untold(outlived.dispatch), outlived)
-        self.note_verified(exchange)
 
     def cancelled(self, exchange: Exchange) -> None:
         """The caller went away first: recorded, never a failure by itself."""
@@ -84,9 +158,13 @@ class Records:
             self.spans.ended(exchange, "cancelled")
         if exchange.dispatch is None or exchange.tagged:
             return
-        tag: Tag = exchange.tag(exchange.id, Bad("cancelled", "the caller closed the connection"), now())
-        self._ledger.add(tag)
+        tag = cancellation(exchange)
         self.spans.ended(exchange, tag.what, exchange.status, tag.call)
+        self.note(tag)
+
+    def note(self, tag: Tag) -> None:
+        """Keep a tag that is a call of its own, and for which nobody waits."""
+        self._ledger.add(tag)
         self._sender.put(tag)
 
     def note_verified(self, exchange: Exchange, failed: bool = False) -> None:
@@ -102,6 +180,22 @@ class Records:
         if response is not None:
             self._ledger.keep_response(dispatch, response)
             self._sender.put(Verified(dispatch, response))
+
+
+def good_from(exchange: Exchange) -> Good:
+    """A good exchange that ends now."""
+    generating = exchange.role in MODEL_ROLES
+    return Good(exchange.dispatch, exchange.upstream.name, generating, exchange.key, exchange.started_at, now())
+
+
+def cancellation(exchange: Exchange) -> Tag:
+    """The tag of an exchange whose caller leaves now."""
+    return exchange.tag(exchange.id, Bad("cancelled", "the caller closed the connection"), now())
+
+
+def hint_in(bad: Bad) -> bool:
+    """Whether what was answered may have been answered only because the server is being shut down."""
+    return is_hint(bad.status, decoded(bytes(bad.body), bad.coding) or b"")
 
 
 def response_in(body: bytes, coding: str) -> dict[str, Any] | None:

@@ -8,6 +8,9 @@ from rollcall_collector.contract.exchange import Kind, Role
 ROLLOUT_PREFIX = re.compile(r"/ng-rollout/(?P<rollout>[A-Za-z0-9][A-Za-z0-9._-]*)(?:/training-token-capture)?(?=/|$)")
 """Gym's path prefix where observability is on (nemo_gym 0.5), with the token-capture segment of 0.6."""
 
+MODEL_ROLES: frozenset[Role] = frozenset({"model", "judge"})
+"""What is asked of a model server on a rollout's behalf."""
+
 _GENERATION = frozenset({"/v1/responses", "/v1/chat/completions", "/v1/messages"})
 _FIXED: dict[str, Role] = {
     "/run": "run",

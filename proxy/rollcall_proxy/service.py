@@ -4,9 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
-from math import inf
-from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
-from sys import maxsize
+from itertools import count
 from typing import Any
 from uuid import uuid4
 
@@ -34,21 +32,23 @@ from .outermost import OutermostRun
 from .policy_in_force import PolicyInForce
 from .recording import Records
 from .relay import passing_client
+from .reporting import Reporter
 from .resend import Executions
 from .sender import NotStoredError, Sender
 from .sessions import SessionOfRun, Sessions, unattached
-from .settings import Limits, ProxySettings
+from .settings import Limits, ProxySettings, engine_settings
 from .span_sender import SpanSender
 from .spans import SOON_S, Spans
-from .succession import Succession
+from .succession import Succession, proxy_of, sender_of
 from .watch import Watch
+from .workers.crew import Alone, Crew
+from .workers.hearing import Hearing
+from .workers.pool import Pool
 
 log = logging.getLogger(__name__)
 
 _BODY_LIMIT = 512 * 1024 * 1024
 _TOLD_S = 2.0
-_OTHER_FILES = 128
-"""Open files that are no connections of callers, nor to their servers."""
 _KEPT_S = 3600.0
 _LOOK_S = 0.05
 _ASKING = aiohttp.ClientTimeout(total=60, connect=5)
@@ -68,10 +68,11 @@ class MainPort:
         untold: Untold,
         executions: Executions,
         succession: Succession,
+        crew: Crew,
     ) -> None:
         self._settings, self._client, self._listeners = settings, client, listeners
         self._sessions, self._sender, self._gate, self._untold = sessions, sender, gate, untold
-        self._executions, self._succession = executions, succession
+        self._executions, self._succession, self._crew = executions, succession, crew
         self._related = succession.left.references
         self.draining = False
 
@@ -110,8 +111,9 @@ class MainPort:
         return json_response({"status": "ready"})
 
     async def upstreams(self, _: web.Request) -> web.Response:
-        """Gym's servers and their listeners."""
-        return json_response({"upstreams": [upstream.as_dict() for upstream in self._listeners.all()]})
+        """Gym's servers and their listeners, and the processes that serve these."""
+        upstreams = [upstream.as_dict() for upstream in self._listeners.all()]
+        return json_response({"upstreams": upstreams, "processes": self._crew.as_list()})
 
     async def config(self, request: web.Request) -> web.Response:
         """Register the servers of a config; the same config with the listeners' addresses."""
@@ -155,6 +157,7 @@ class MainPort:
             self._sessions.lives(session)
         if isinstance(body, dict) and body.get("state") == "ended":
             self._executions.session_ended(session)
+            await self._crew.settled()
             self._sender.put(*self._untold())
             self._sessions.ended(session)
         return await self.relay(request)
@@ -224,9 +227,10 @@ class MainPort:
 
     async def keep_on(self) -> None:
         """Keep it now and again, since listeners that are used are not forgotten."""
-        while True:
-            await asyncio.sleep(_KEPT_S)
-            await self.keep()
+        for waited in count(1):
+            await asyncio.sleep(_TOLD_S)
+            if self._succession.trouble or waited % (_KEPT_S // _TOLD_S) == 0:
+                await self.keep()
 
     def _providers(self, config: GymConfig) -> list[GymServer]:
         return config.providers() if self._settings.watch_providers else []
@@ -248,28 +252,30 @@ async def _tell(sender: Sender, watch: Watch, records: Records) -> None:
             sender.put(*events)
 
 
-async def _drained(listeners: Listeners, seconds: float, hurry: asyncio.Event) -> None:
+async def _drained(listeners: Listeners, crew: Crew, seconds: float, hurry: asyncio.Event) -> None:
     """Wait until nothing is in flight, for some seconds at the most; set `hurry` ends it at once."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
-    in_flight = _in_flight(listeners)
+    in_flight = await _in_flight(listeners, crew)
     if in_flight:
         log.info("%d exchanges are in flight; they have %g s (drain_timeout) to end", in_flight, seconds)
-    while _in_flight(listeners) and loop.time() < until and not hurry.is_set():
+    while await _in_flight(listeners, crew) and loop.time() < until and not hurry.is_set():
         with suppress(TimeoutError):
             await asyncio.wait_for(hurry.wait(), _LOOK_S)
-    if left := _in_flight(listeners):
+    if left := await _in_flight(listeners, crew):
         log.warning("%d exchanges are broken off; Gym's clients send them again", left)
 
 
-def _in_flight(listeners: Listeners) -> int:
-    return sum(upstream.in_flight for upstream in listeners.all())
+async def _in_flight(listeners: Listeners, crew: Crew) -> int:
+    await crew.settled()
+    return crew.in_flight + sum(upstream.in_flight for upstream in listeners.all())
 
 
 async def _take_over(succession: Succession, sender: Sender) -> None:
     """Have the collector told which processes are gone, and again which servers can call which."""
     left = succession.left
-    told = [ProxyGone(proxy, now()) for proxy in left.gone]
+    gone = dict.fromkeys([*left.gone, *map(proxy_of, sender.left_behind)])
+    told = [ProxyGone(proxy, now()) for proxy in gone]
     related = [Topology(left.references)] if left.references else []
     while True:
         try:
@@ -296,27 +302,8 @@ def limits_text(settings: ProxySettings) -> str:
     """The limits in force, by the names of their settings."""
     if settings.mode == "observe":
         return "none, as without Rollcall"
-    return ", ".join(f"{name} {getattr(settings, name):g} s" for name in Limits.model_fields)
-
-
-def engine_settings(settings: ProxySettings) -> wire.Settings:
-    """The engine's, with which the shortest limit is looked at four times while it lasts."""
-    if settings.mode == "observe":
-        return wire.Settings(head_time=inf, body_time=inf)
-    waited = (settings.first_byte_timeout, settings.idle_timeout, settings.total_timeout, settings.run_timeout)
-    asked = (settings.head_timeout, settings.body_timeout)
-    return wire.Settings(
-        head_time=settings.head_timeout,
-        body_time=settings.body_timeout,
-        callers=settings.connections or _connections_possible(),
-        tick=min(wire.Settings().tick, min(*waited, *asked) / 4),
-    )
-
-
-def _connections_possible() -> int:
-    """How many callers may each have a connection to a server, with files left for the spool and the collector."""
-    soft, _ = getrlimit(RLIMIT_NOFILE)
-    return maxsize if soft == RLIM_INFINITY else max((soft - _OTHER_FILES) // 2, 1)
+    times = [f"{name} {getattr(settings, name):g} s" for name in Limits.model_fields]
+    return ", ".join([*times, f"connections {engine_settings(settings).callers}"])
 
 
 def static_servers(settings: ProxySettings) -> list[GymServer]:
@@ -337,8 +324,9 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
         observe, engine = settings.mode == "observe", wire.Engine(engine_settings(settings))
         client = await stack.enter_async_context(passing_client())
         control = await stack.enter_async_context(aiohttp.ClientSession())
-        sender = Sender(control, settings.collector, settings.spool, f"p-{uuid4().hex}", settings.queue_bytes)
         succession = Succession(settings.spool, host, port)
+        name = sender_of(succession.proxy)
+        sender = Sender(control, settings.collector, settings.spool, name, settings.queue_bytes)
         in_force = PolicyInForce(control, settings.collector, settings.spool)
         ledger, carriers = Ledger(lambda: f"c-{uuid4().hex[:16]}", lambda: in_force.policy), Carriers()
         sessions = Sessions(control, settings.collector, settings.spool, succession.left.static)
@@ -347,13 +335,23 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
         def untold() -> list[Event]:
             return [*watch.told(), *records.untold()]
 
-        gate = Gate(control, settings.collector, sender, untold)
         span_sender = SpanSender(control, settings.collector, f"q-{uuid4().hex}", settings.spans_waiting)
         spans = Spans(span_sender, settings.spans)
         records = Records(ledger, sender, in_force, spans)
+        hearing = Hearing(records=records, ledger=ledger, carriers=carriers, watch=watch, spans=span_sender)
+        crew: Crew = Pool(settings, engine, hearing, in_force) if settings.workers > 1 else Alone(engine)
+        stack.callback(crew.abandon)
+        reporter = Reporter(control, settings.collector, sender, succession.proxy)
+        gate = Gate(control, settings.collector, sender, untold, crew, reporter.report)
         forwarder = Forwarder(engine, records, observe, settings.inspect_limit)
         run = OutermostRun(
-            forwarder=forwarder, records=records, ledger=ledger, carriers=carriers, sender=sender, settings=settings
+            forwarder=forwarder,
+            records=records,
+            ledger=ledger,
+            carriers=carriers,
+            sender=sender,
+            crew=crew,
+            settings=settings,
         )
         executions = Executions(settings.resend_grace)
         intake = Intake(
@@ -370,10 +368,10 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
             inspect_limit=settings.inspect_limit,
             proxy=succession.proxy,
         )
-        listeners = Listeners(settings, host, engine, intake.take_in)
+        listeners = Listeners(settings, host, crew, intake.take_in)
         intake.listener_of = listeners.listener_of
         http_proxy = HttpProxy(client, listeners, settings.head_server, settings.allow_hosts)
-        main = MainPort(settings, control, listeners, sessions, sender, gate, untold, executions, succession)
+        main = MainPort(settings, control, listeners, sessions, sender, gate, untold, executions, succession, crew)
         app = main.app(http_proxy)
         ProxyMeasures(spans.measured, sender, listeners.all).serve(app)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
@@ -386,9 +384,11 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
         reopening, keeping = background(listeners.run(), "listeners"), background(main.keep_on(), "keeping")
         kept = background(span_sender.run(), "span sender"), background(_tell_spans(spans), "spans")
         async with AsyncExitStack() as working:
+            reporting = background(reporter.run(), "reports")
             learning = background(in_force.run(), "policy")
-            for each in (sending, telling, *kept, learning, taking_over, reopening, keeping):
+            for each in (sending, telling, *kept, learning, taking_over, reopening, keeping, reporting):
                 await working.enter_async_context(each)
+            await crew.start()
             await listeners.reopen(succession.to_open())
             await listeners.register(static_servers(settings))
             await main.keep()
@@ -396,10 +396,10 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
             yield url_of(bound)
             main.draining = intake.draining = True
             if hurry is not None:
-                await _drained(listeners, settings.drain_timeout, hurry)
+                await _drained(listeners, crew, settings.drain_timeout, hurry)
             await main.keep()
             await intake.close()
-            await engine.close()
+            await crew.close()
             forwarder.close()
             sender.put(*untold())
             hurried = hurry is not None and hurry.is_set()
@@ -407,4 +407,5 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
             spans.tell()
             if not hurried:
                 await span_sender.flush()
+                await reporter.report(ended=True)
         sender.close()

@@ -1,16 +1,23 @@
 """The proxy's settings: flags of `rollcall proxy`, or `ROLLCALL_PROXY_…` variables. Times are in seconds."""
 
+from math import inf
 from pathlib import Path
+from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
+from sys import maxsize
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from rollcall_collector.logs import Form
 from rollcall_collector.settings import Address, state_folder
 
+from . import wire
 from .sender import WAITING_BYTES
 
 HOUR = 3600.0
+_MOST_WORKERS = 64
+_OTHER_FILES = 128
+"""Open files that are no connections of callers, nor to their servers."""
 
 
 def _http_url(value: str) -> str:
@@ -26,6 +33,13 @@ def _named_url(value: str) -> str:
     return f"{name}={_http_url(url)}"
 
 
+def _processes(value: object) -> int:
+    text = str(value)
+    if not text.isdecimal() or not 1 <= int(text) <= _MOST_WORKERS:
+        raise ValueError(f"{text!r} is no number of processes; write 1 to {_MOST_WORKERS}")
+    return int(text)
+
+
 def _port_range(value: str) -> str:
     low, _, high = value.partition("-")
     if not (low.isdecimal() and high.isdecimal() and 0 < int(low) <= int(high) <= 65535):
@@ -36,6 +50,7 @@ def _port_range(value: str) -> str:
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
 NamedUrl = Annotated[str, AfterValidator(_named_url)]
 PortRange = Annotated[str, AfterValidator(_port_range)]
+Processes = Annotated[int, BeforeValidator(_processes)]
 Seconds = Annotated[float, Field(gt=0)]
 
 
@@ -77,13 +92,14 @@ class ProxySettings(Limits):
     allow_hosts: Annotated[list[str], NoDecode] = Field(
         default_factory=list, description="HOST:PORT that may be reached through the main port as an HTTP proxy"
     )
+    workers: Processes = Field(1, description="processes that carry calls, each on a core of its own; 1 to 64")
     log_format: Form = Field("human", description="the form of the log: human, or json, one object a line")
     mode: Literal["enforce", "observe"] = Field("enforce", description="observe: tag and judge, change nothing")
     connections: int | None = Field(
         None,
         gt=0,
-        description="connections of callers that are served at once, a request on a further one is answered 502 and "
-        "tagged; default: half of the files that the system lets the proxy open",
+        description="connections of callers that each worker serves at once, a request on a further one is "
+        "answered 502 and tagged; default: half of the files that the system lets the proxy open",
     )
     spool: Path = Field(
         default_factory=lambda: state_folder() / "spool", description="folder for events while the collector is away"
@@ -125,3 +141,23 @@ class ProxySettings(Limits):
         if len(set(names)) < len(names):
             raise ValueError(f"upstream: a name stands twice in {names}; give each server one name")
         return self
+
+
+def engine_settings(settings: ProxySettings) -> wire.Settings:
+    """The engine's, with which the shortest limit is looked at four times while it lasts."""
+    if settings.mode == "observe":
+        return wire.Settings(head_time=inf, body_time=inf)
+    waited = (settings.first_byte_timeout, settings.idle_timeout, settings.total_timeout, settings.run_timeout)
+    asked = (settings.head_timeout, settings.body_timeout)
+    return wire.Settings(
+        head_time=settings.head_timeout,
+        body_time=settings.body_timeout,
+        callers=settings.connections or _connections_possible(),
+        tick=min(wire.Settings().tick, min(*waited, *asked) / 4),
+    )
+
+
+def _connections_possible() -> int:
+    """How many callers may each have a connection to a server, with files left for the spool and the collector."""
+    soft, _ = getrlimit(RLIMIT_NOFILE)
+    return maxsize if soft == RLIM_INFINITY else max((soft - _OTHER_FILES) // 2, 1)

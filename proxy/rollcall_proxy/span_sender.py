@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import Counter, deque
 from contextlib import suppress
+from itertools import islice
 
 import aiohttp
 import orjson
@@ -41,6 +42,8 @@ class SpanSender:
         self._bytes, self._next = 0, 1
         self._lost: Counter[str] = Counter()
         self._something, self._settled = asyncio.Event(), asyncio.Event()
+        self._settled.set()
+        self._under_way: list[_Told] = []
         self._away = False
         self.dropped = 0
 
@@ -61,20 +64,20 @@ class SpanSender:
             await self._something.wait()
             self._something.clear()
             while self._queue or self._lost:
-                await self._send(self._batch())
+                await self._send(told := self._queued(), self._counted(_TOGETHER - len(told)))
             self._settled.set()
 
     async def flush(self) -> None:
         """The process ends: wait a little for what has been put, but not for a collector that is away."""
-        if self._queue or self._lost:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._settled.wait(), _LAST_S)
-        left = sum(count for _, _, count in self._queue)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._settled.wait(), _LAST_S)
+        left = sum(count for _, _, count in (*self._under_way, *self._queue))
         if left or self.dropped:
             log.warning("the collector did not take %d calls: `rollcall show` will not have them", left + self.dropped)
 
-    async def _send(self, batch: list[_Told]) -> None:
-        """Send a batch until it is taken or refused."""
+    async def _send(self, told: list[_Told], counted: list[_Told]) -> None:
+        """Send a batch until it is taken or refused; what is refused is counted as lost, but a count only once."""
+        self._under_way = batch = [*told, *counted]
         events = b",".join(event for _, event, _ in batch)
         body = b'{"sender":"%s","first":%d,"events":[%s]}' % (self._name.encode(), self._next, events)
         while True:
@@ -84,24 +87,32 @@ class SpanSender:
                 break
             self._settled.set()
             await asyncio.sleep(_AGAIN_S)
-        self._next += len(batch)
+        self._settled.clear()  # until all that waited meanwhile has been sent as well
+        self._under_way, self._next = [], self._next + len(batch)
         self._bytes -= sum(len(event) for _, event, _ in batch)
         if status != 200:
             log.error("the collector refused %d events of spans with status %d", len(batch), status)
-            self.dropped += sum(count for _, _, count in batch)
+            for dispatch, _, count in told:
+                self._drop(dispatch, count)
 
-    def _batch(self) -> list[_Told]:
-        batch: list[_Told] = []
+    def _queued(self) -> list[_Told]:
+        """The first events that wait."""
+        told: list[_Told] = []
         size = 0
-        while self._queue and len(batch) < _TOGETHER and size < _TOGETHER_BYTES:
-            batch.append(self._queue.popleft())
-            size += len(batch[-1][1])
-        for dispatch in [*self._lost][: _TOGETHER - len(batch)]:
+        while self._queue and len(told) < _TOGETHER and size < _TOGETHER_BYTES:
+            told.append(self._queue.popleft())
+            size += len(told[-1][1])
+        return told
+
+    def _counted(self, most: int) -> list[_Told]:
+        """Events that tell what was lost of so many dispatches."""
+        told: list[_Told] = []
+        for dispatch in islice(list(self._lost), most):
             lost = self._lost.pop(dispatch)
-            told = {"event": "spans", "dispatch": dispatch, "shared": [], "spans": [], "lost": lost}
-            batch.append((dispatch, orjson.dumps(told), lost))
-            self._bytes += len(batch[-1][1])
-        return batch
+            event = {"event": "spans", "dispatch": dispatch, "shared": [], "spans": [], "lost": lost}
+            told.append((dispatch, orjson.dumps(event), lost))
+            self._bytes += len(told[-1][1])
+        return told
 
     async def _post(self, body: bytes) -> int | None:
         """The collector's answer; None where it is away or has no room now."""

@@ -7,6 +7,7 @@ UpstreamError, with the contract's word for it and a sentence that names the set
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -42,21 +43,28 @@ class UpstreamError(Exception):
 
 @dataclass(slots=True)
 class Window:
-    """The time in which connecting to a server that refuses is tried again."""
+    """The time in which connecting to a server that refuses is tried again.
+
+    `tell` is called when it opens, when it is over, and when the server accepts again.
+    """
 
     seconds: float
     refused_since: float | None = None
     refused_last: float = 0.0
+    tell: "Callable[[Window], None] | None" = None
 
     def refused(self, now: float) -> bool:
         """Note that the server has refused; True while there is time to try again.
 
         A window counts as over only if the server was asked during all of it: after a long pause a new one opens.
         """
+        before, was_over = self.refused_since, self._is_over
         paused = now - self.refused_last > max(self.seconds, 4 * _AGAIN_S)
-        if self.refused_since is None or (paused and not self._is_over):
+        if self.refused_since is None or (paused and not was_over):
             self.refused_since = now
         self.refused_last = now
+        if (self.refused_since, self._is_over) != (before, was_over):
+            self._told()
         return not self._is_over
 
     @property
@@ -65,7 +73,17 @@ class Window:
 
     def accepted(self) -> None:
         """The server accepts: the next refusal opens a new window."""
-        self.refused_since = None
+        if self.refused_since is not None:
+            self.refused_since = None
+            self._told()
+
+    def learn(self, since: float | None, last: float) -> None:
+        """What another process has found out; its clock is this machine's."""
+        self.refused_since, self.refused_last = since, max(last, self.refused_last)
+
+    def _told(self) -> None:
+        if self.tell is not None:
+            self.tell(self)
 
 
 @dataclass(slots=True)

@@ -23,15 +23,15 @@ class Watch:
         self._made: Counter[_Place] = Counter()
         self._kinds: dict[str, Kind] = {}
 
-    def saw(self, server: str, kind: Kind, run: str | None, caller: str) -> None:
-        """An exchange at a server; `run` is its owner's, `caller` the server that made it where known."""
+    def saw(self, server: str, kind: Kind, run: str | None, caller: str, times: int = 1) -> None:
+        """Exchanges at a server; `run` is their owner's, `caller` the server that made them where known."""
         self._kinds[server] = kind
         for name in self._runs_on() if run is None else (run,):
-            self._exchanges[name, server] += 1
+            self._exchanges[name, server] += times
         if run is not None:
-            self._owned[run, server] += 1
+            self._owned[run, server] += times
             if caller:
-                self._made[run, caller] += 1
+                self._made[run, caller] += times
 
     def told(self) -> list[Watched]:
         """The counts since they were last told."""

@@ -1,7 +1,6 @@
 """`rollcall collector` and `rollcall proxy`: a service in the foreground until it is told to stop."""
 
 import asyncio
-import gc
 import os
 import resource
 import sys
@@ -12,7 +11,7 @@ from typing import Any
 import uvloop
 from rollcall_collector.contract.gate import ExitStatus
 from rollcall_collector.logs import Form, log_to_stderr
-from rollcall_collector.serving import stop_on_signals
+from rollcall_collector.serving import collect_less, stop_on_signals
 from rollcall_collector.store import DatabaseError
 
 SUPERVISED = "ROLLCALL_SUPERVISED"
@@ -40,16 +39,6 @@ def raise_file_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def collect_less() -> None:
-    """Look for garbage in cycles more seldom than after each 700 new objects, and never among the modules' own.
-
-    What an exchange leaves behind has no cycles; to look through all that are in flight costs a twentieth of the time.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
 
 
 def serve(name: str, service: Callable[[asyncio.Event], AbstractAsyncContextManager[str]], form: Form) -> int:

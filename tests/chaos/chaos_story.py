@@ -26,12 +26,17 @@ class Story:
 
     def call(self, server: str, *, said: str | None = None, ok: bool = True, dies: bool = False, **more: Any) -> None:
         """An exchange: what its server said of it (nothing where it dies), and whether its caller got a good answer."""
-        call = f"{NAME}.{next(self._calls)}"
-        key, depth = more.get("key", f"{NAME}>{server}"), more.get("depth", 2)
-        self.note("asked", call=call, execution=NAME, key=key, server=server, path="/v1/responses", depth=depth)
+        call = self.asks(server, **more)
         if not dies:
             self.note("said", call=call, what=said)
         self.note("got", call=call, ok=ok, status=200 if ok else 502)
+
+    def asks(self, server: str, **more: Any) -> str:
+        """An exchange that begins; its name."""
+        call = f"{NAME}.{next(self._calls)}"
+        key, depth = more.get("key", f"{NAME}>{server}"), more.get("depth", 2)
+        self.note("asked", call=call, execution=NAME, key=key, server=server, path="/v1/responses", depth=depth)
+        return call
 
     def happens(self, what: str, part: str) -> None:
         """An act, which lasts from the step before to the step behind."""

@@ -93,6 +93,17 @@ def test_a_failure_of_an_agent_that_was_killed_is_its_own_or_of_what_had_failed_
         assert ("wrong" not in texts(found)) is right, server
 
 
+def test_a_failure_of_an_agent_and_of_a_model_that_are_killed_together_is_of_either() -> None:
+    story = Story()
+    story.asks("policy_model")
+    story.happens("kill", "policy_model")
+    story.happens("kill", "agent")
+    story.received()
+    for server, right in ((AGENT, True), ("policy_model", True), ("judge_model", False)):
+        found = story.against([], failures(server, "peer_drop", names="nobody"))
+        assert ("wrong" not in texts(found)) is right, server
+
+
 def test_what_is_omitted_needs_a_server_that_was_being_shut_down() -> None:
     for what, is_right in (("term", True), ("kill", False)):
         story = Story()

@@ -12,7 +12,7 @@ def call(exchange: str = "x-1", **more: Any) -> dict[str, Any]:
     """A model call of 83 ms that the agent has made a second after its begin."""
     own = {"exchange": exchange, "parent": "run", "server": "policy_model", "role": "model", "method": "POST"}
     times = {"path": "/v1/responses", "status": 200, "what": "", "started_at": T + 1, "ended_at": T + 1.083}
-    marks = {"call": "", "recovered": False, "root_cause": False, "rules": [], "owner_by": "header"}
+    marks = {"call": "", "recovered": False, "root_cause": False, "pardoned": None, "rules": [], "owner_by": "header"}
     return own | times | marks | more
 
 
@@ -51,6 +51,7 @@ def test_a_dispatch_and_its_calls() -> None:
         ({"status": 500, "what": "http_status", "recovered": True}, "500 (recovered)"),
         ({"status": None, "what": "unreachable", "root_cause": True}, "unreachable (root cause)"),
         ({"what": "body_failure", "rules": ["busy", "slow"]}, "body_failure 200 (rule busy, slow)"),
+        ({"status": 404, "what": "http_status", "pardoned": "unknown_route"}, "404 (no failure: unknown_route)"),
         ({"status": None, "what": "cancelled"}, "cancelled"),
     ],
 )
@@ -75,6 +76,12 @@ def test_the_root_cause_stands_above_the_calls() -> None:
     lines = story(RUN, state="failed", root_cause=cause, **{"class": "agent_run_error"})
     assert lines[3] == "attempt 0: failed (agent_run_error), took 12.4 s"
     assert lines[5] == "  root cause: model call to m: http_status 500 (out)"
+
+
+def test_a_ruling_of_the_proxys_own_is_said() -> None:
+    """What Gym was answered, the collector had not said."""
+    text = " ".join(story(RUN, provisional=True)[3:5])
+    assert text == "attempt 0: succeeded, took 12.4 s, answered by the proxy alone, while the collector was away"
 
 
 def test_calls_that_are_not_there_are_said() -> None:

@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 from proxystage.fakes import METRICS, RESULT, Caller, FakeServer, Said
+from proxystage.process import proxy_process
 from proxystage.raw import Peer, connect, post
-from proxystage.world import Stage, World, eventually, told
+from proxystage.world import MODEL_ANSWERS, Stage, World, eventually, told
 from rollcall_proxy.service import engine_settings
 from rollcall_proxy.settings import ProxySettings
 
@@ -113,6 +114,29 @@ async def test_metrics_too_many_are_refused_and_can_be_asked_again(stage: Stage)
 
 async def released(world: World) -> bool:
     return (await world.metrics()).value.get("key_metrics") == METRICS["key_metrics"]
+
+
+async def test_callers_never_take_the_files_that_the_proxy_needs(stage: Stage) -> None:
+    """More connections than the system lets it have files: all it can serve are, the next is told why it is not."""
+    world = await stage()
+    await world.proxy_stops()
+    async with proxy_process(world, files=300):
+        await world.registers(model=FakeServer("model", MODEL_ANSWERS.copy()))
+        busy = [await connect(world.listeners["model"]) for _ in range(85)]
+        for peer in busy:
+            await peer.say(post("/v1/responses").replace(b"Connection: close\r\n", b""))
+        assert {(await peer.head())[:13] for peer in busy} == {b"HTTP/1.1 200 "}
+        busy += [await connect(world.listeners["model"]) for _ in range(100)]
+        answer = await world.post("model", "/v1/responses", {}, session=None)
+        assert (told(answer), "connections" in answer.value["detail"]) == ((502, "unreachable"), True)
+        assert (await world.main("GET", "/readyz")).status == 200
+        for peer in busy:
+            peer.close()
+        assert await eventually(lambda: answers_again(world))
+
+
+async def answers_again(world: World) -> bool:
+    return (await world.post("model", "/v1/responses", {}, session=None)).status == 200
 
 
 def test_observe_limits_no_caller() -> None:

@@ -132,6 +132,28 @@ async def test_a_call_whose_caller_left_is_kept_as_cancelled(world: World) -> No
     assert told((await calls(world, 2))[1:], "what", "status", "recovered") == [("cancelled", None, False)]
 
 
+async def test_a_rollout_that_its_caller_gave_up_ends_in_the_story(world: World) -> None:
+    """Its `/run` was cancelled, and so was the call that it waited for."""
+    entered = asyncio.Event()
+
+    async def parked(_: web.Request) -> web.StreamResponse:
+        entered.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def play(call: Caller) -> object:
+        await call("model", "/v1/responses")
+        return RESULT
+
+    await world.plays(play, model=FakeServer("model", {"/v1/responses": parked}))
+    await world.expects(("agent", 0, 0))
+    running = asyncio.ensure_future(world.run())
+    await entered.wait()
+    running.cancel()
+    ended = await eventually(lambda: all_ended(world, 2))
+    assert told(ended, "role", "what") == [("run", "cancelled"), ("model", "cancelled")]
+
+
 async def test_a_call_in_flight_is_seen_while_its_rollout_runs(world: World) -> None:
     """Without an end; once it has ended, with it."""
     free = asyncio.Event()
@@ -150,13 +172,14 @@ async def test_a_call_in_flight_is_seen_while_its_rollout_runs(world: World) -> 
     assert told(await calls(world, 2), "role", "ended_at") == [("run", None), ("model", None)]
     free.set()
     await running
-    ended = await eventually(lambda: all_ended(world))
+    ended = await eventually(lambda: all_ended(world, 2))
     assert told(ended, "role", "status") == [("run", 200), ("model", 200)]
 
 
-async def all_ended(world: World) -> list[dict[str, Any]]:
-    spans: list[dict[str, Any]] = (await dispatch_of(world))["spans"]
-    return spans if spans and all(span["ended_at"] for span in spans) else []
+async def all_ended(world: World, number: int) -> list[dict[str, Any]]:
+    dispatches = (await world.rollout())["dispatches"]
+    spans: list[dict[str, Any]] = dispatches[-1]["spans"] if dispatches else []
+    return spans if len(spans) == number and all(span["ended_at"] for span in spans) else []
 
 
 async def test_calls_by_way_of_another_proxy_are_in_the_same_story(world: World) -> None:
@@ -217,6 +240,27 @@ async def test_calls_for_which_there_is_no_room_are_counted(stage: Stage) -> Non
 async def lost(world: World) -> Any:
     dispatches = (await world.rollout())["dispatches"]
     return dispatches and dispatches[-1]["spans_lost"]
+
+
+async def test_calls_that_the_collector_refuses_are_counted(stage: Stage, world: World) -> None:
+    """It is told how many they were; a count that is refused too is not told again."""
+    heard: list[tuple[int, int]] = []
+
+    async def take(request: web.Request) -> web.Response:
+        batch = await request.json()
+        if not batch["sender"].startswith("q-"):
+            return Said({"rulings": []}).response()
+        heard.extend((len(event["spans"]), event["lost"]) for event in batch["events"])
+        return Said({"title": "a field is wrong"}, 400).response()
+
+    stand_in = FakeServer("model", {"/v1/events": take, "/v1/sessions/s-1": Said({"run": "r-1"})})
+    await world.proxy_stops()
+    world.collector = (await world.serves(stand_in)).url
+    await world.proxy_starts()
+    await world.plays(three_calls)
+    await world.run()
+    await world.proxy_stops()
+    assert heard == [(4, 0), (0, 4)]
 
 
 async def test_tags_do_not_wait_for_calls(stage: Stage, world: World) -> None:

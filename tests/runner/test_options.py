@@ -70,6 +70,9 @@ def test_only_the_named_settings_become_flags() -> None:
         (("--collector", "https://host"), ("--collector = 'https://host'", "write http://HOST:PORT")),
         (("--mode", "watch"), ("--mode = 'watch'", "'enforce' or 'observe'")),
         (("--port-range", "9-1"), ("--port-range = '9-1'", "write LOW-HIGH")),
+        (("--workers", "0"), ("--workers = '0'", "is no number of processes; write 1 to 64")),
+        (("--workers", "65"), ("--workers = '65'", "write 1 to 64")),
+        (("--workers", "two"), ("--workers = 'two'", "write 1 to 64")),
         (("--run-timeout", "0"), ("--run-timeout = '0'", "greater than 0")),
         (("--upstream", "http://host"), ("--upstream = 'http://host'",)),
         (

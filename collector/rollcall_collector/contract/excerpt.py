@@ -13,6 +13,10 @@ from .exchange import EXCERPT_LIMIT
 
 _WRAPPED = re.compile(r"Hit an exception in .{1,300}? calling an inner server: (?P<inner>b(['\"]).*\2)\s*", re.DOTALL)
 _DEEPEST = 16
+_LOOKED_AT = 4 * EXCERPT_LIMIT
+"""Characters that are cleared: what is taken out makes room for what comes behind it."""
+_SEPARATORS, _LONGEST_WORD = " \t\r\n\"',;{}", 400
+"""A longer word is known for a secret by its beginning."""
 
 _SECRETS = (
     re.compile(r"(?i)\b(bearer|basic)\s+[a-z0-9+/_.=~-]{8,}"),
@@ -30,7 +34,16 @@ _SECRETS = (
 
 def excerpt(body: bytes) -> str:
     """The clean text of a failed answer's body, EXCERPT_LIMIT characters at the most."""
-    return clean(unwrap(body.decode("utf-8", "replace")))[:EXCERPT_LIMIT]
+    return clean(_beginning(unwrap(body.decode("utf-8", "replace"))))[:EXCERPT_LIMIT]
+
+
+def _beginning(text: str) -> str:
+    """As much as an excerpt can be made of; no half of a word, which might be one of a secret, is at its end."""
+    if len(text) <= _LOOKED_AT:
+        return text
+    text = text[:_LOOKED_AT]
+    end = max(map(text.rfind, _SEPARATORS))
+    return text[: end + 1] if end > _LOOKED_AT - _LONGEST_WORD else text
 
 
 def unwrap(text: str) -> str:
@@ -71,4 +84,6 @@ def clean(text: str) -> str:
     """The text with what looks like a secret taken out, and without control characters other than line ends."""
     for pattern in _SECRETS:
         text = pattern.sub(lambda found: (found.groupdict().get("name") or "") + "[secret]", text)
-    return "".join(char if char.isprintable() or char in "\n\t" else " " for char in text)
+    return (
+        text if text.isprintable() else "".join(char if char.isprintable() or char in "\n\t" else " " for char in text)
+    )

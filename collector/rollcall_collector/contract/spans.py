@@ -34,15 +34,16 @@ def merged(told: Iterable[tuple[Sequence[Any], Sequence[Any]]], disowned: Collec
 def marked(calls: Sequence[Call], tags: Iterable[Mapping[str, Any]], cause: Mapping[str, Any] | None) -> list[Call]:
     """The calls with what the dispatch's tags know of them.
 
-    `recovered` says that the call was repeated with success, `rules` which of the user's rules held, `root_cause` that
-    it is what the dispatch has failed of: of the first call that the verdict's words describe, the last exchange.
+    `recovered` says that the call was repeated with success, `pardoned` by which rule it is no failure, and `rules`
+    which of the user's rules held in its answer. `root_cause` says that it is what the dispatch has failed of: of the
+    first call that the verdict's words describe, the last exchange.
     """
     about = {tag["call"]: tag for tag in tags}
     found = []
     for call in calls:
         tag = about.get(call["call"], {}) if call["what"] else {}
-        known = {"recovered": bool(tag.get("recovered")), "rules": list(tag.get("rules") or ()), "root_cause": False}
-        found.append(call | known)
+        known = {"recovered": bool(tag.get("recovered")), "pardoned": tag.get("pardoned")}
+        found.append(call | known | {"rules": list(tag.get("rules") or ()), "root_cause": False})
     caused = (call for call in found if cause is not None and call["what"] and not call["recovered"])
     described = [call for call in caused if all(call[name] == (cause or {}).get(name) for name in _CAUSE)]
     if described:

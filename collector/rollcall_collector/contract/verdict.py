@@ -66,10 +66,7 @@ def judge(ended: DispatchEnded, kept: Iterable[Kept], policy: Policy, swallowed:
     by which a good result has failed.
     """
     standing = [each.tag for each in kept if _stands(each, ended, policy)]
-    # The outermost `/run` speaks for itself, unless nothing but a rule of the user's has called it a failure.
-    pardons = {tag.exchange: None if _is_outermost(tag) and not tag.by_rule else policy.pardon(tag) for tag in standing}
-    if ended.ending == "bad":  # the agent did not go on after a refusal for length: that is what it failed of
-        pardons = {exchange: None if rule == "context_limit" else rule for exchange, rule in pardons.items()}
+    pardons = {tag.exchange: pardon(tag, policy, ended.ending) for tag in standing}
     last = _last_exchanges(standing)
     failed = {tag.call for tag in last if pardons[tag.exchange] is None}
     counting = tuple(tag for tag in standing if tag.call in failed and pardons[tag.exchange] is None)
@@ -83,6 +80,18 @@ def judge(ended: DispatchEnded, kept: Iterable[Kept], policy: Policy, swallowed:
     if not counting and ended.ending == "result":
         return _swallowed(swallowed, policy, pardoned) if swallowed else Verdict("succeeded", pardoned=pardoned)
     return _failed(ended, counting, policy)
+
+
+def pardon(tag: Tag, policy: Policy, ending: str | None) -> str | None:
+    """The rule by which an exchange of a dispatch that did not end well is no failure, or None where it is one.
+
+    The outermost `/run` speaks for itself, unless nothing but a rule of the user's has called it a failure. An agent
+    that did not go on after a refusal for length has failed of that.
+    """
+    if _is_outermost(tag) and not tag.by_rule:
+        return None
+    rule = policy.pardon(tag)
+    return None if rule == "context_limit" and ending == "bad" else rule
 
 
 def root_cause(tags: Sequence[Tag]) -> Tag | None:

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, func, or_, select
 from ..contract.gate import Counts, exit_status
 from ..contract.policy import Policy
 from ..contract.spans import marked
+from ..contract.verdict import pardon
 from .counting import (
     Benchmark,
     counted_benchmarks,
@@ -23,10 +24,12 @@ from .hearing import Moment, has_ended
 from .judging import policy_of_run
 from .measuring import Measures, measures
 from .placing import healed, moves
+from .reporting import unreported
 from .schema import FAILED, dispatches, rollouts, runs, sessions, tags
 from .spanning import Found, spans_of
 from .tagging import first_and_last
 from .timing import timeline
+from .totals import Key
 
 _ROLLOUT = ("benchmark", "task_index", "rollout_index", "stage_index", "attempt", "state", "dispatch")
 
@@ -182,7 +185,8 @@ class Reader:
             found = next((row for row in there if benchmark in (None, row.benchmark)), None)
             if found is None:
                 raise UnknownRunError(_no_rollout(connection, name, rollout, [row.benchmark for row in there]))
-            told = _dispatches(connection, name, found.benchmark, rollout, spans)
+            policy = policy_of_run(connection, name, self._policy)
+            told = _dispatches(connection, (name, found.benchmark, rollout), policy, spans)
             about = {"run": name, "benchmarks": [row.benchmark for row in there], "now": now}
             return _rollout(found) | about | {"dispatches": told}
 
@@ -220,6 +224,7 @@ def _benchmarks(
 ) -> tuple[list[Benchmark], list[str]]:
     """The benchmarks with their reasons, and the reasons that are no counts."""
     counted = counted_benchmarks(connection, run, at, server)
+    general = [*general, *unreported(connection, run, at)]
     doubts = {name: [*general, *found] for name, found in doubts_about(connection, run, counted, policy).items()}
     allowed = tolerances(connection, run, counted, policy.max_failure_rate)
     return with_reasons(counted, doubts, allowed), sorted({doubt for each in doubts.values() for doubt in each})
@@ -289,13 +294,14 @@ def _no_rollout(connection: Connection, run: str, rollout: str, benchmarks: Sequ
 _NEAREST = 5
 
 
-def _dispatches(connection: Connection, run: str, benchmark: str, rollout: str, spans: int) -> list[dict[str, Any]]:
+def _dispatches(connection: Connection, key: Key, policy: Policy, spans: int) -> list[dict[str, Any]]:
+    run, benchmark, rollout = key
     owner = (dispatches.c.run == run, dispatches.c.benchmark == benchmark, dispatches.c.rollout == rollout)
     rows = connection.execute(
         select(dispatches).where(*owner).order_by(dispatches.c.started_at, dispatches.c.dispatch)
     ).all()
     found = spans_of(connection, [row.dispatch for row in rows]) if spans else {}
-    return [_with_spans(_dispatch(connection, row), found.get(row.dispatch, Found()), spans) for row in rows]
+    return [_with_spans(_dispatch(connection, row, policy), found.get(row.dispatch, Found()), spans) for row in rows]
 
 
 def _with_spans(dispatch: dict[str, Any], found: Found, limit: int) -> dict[str, Any]:
@@ -304,18 +310,20 @@ def _with_spans(dispatch: dict[str, Any], found: Found, limit: int) -> dict[str,
     return dispatch | {"spans": shown, "spans_known": len(found.calls), "spans_lost": found.lost}
 
 
-def _dispatch(connection: Connection, row: Any) -> dict[str, Any]:
+def _dispatch(connection: Connection, row: Any, policy: Policy) -> dict[str, Any]:
     here = (tags.c.claimed == row.dispatch, tags.c.dispatch == row.dispatch)
     kept = connection.execute(select(tags).where(*here).order_by(tags.c.ended_at, tags.c.exchange)).all()
     names = ("dispatch", "session", "state", "attempt", "started_at", "ended_at", "root_cause")
     told = {name: getattr(row, name) for name in names}
     told |= {"class": row.failure_class, "provisional": bool(row.provisional)}
-    return told | {"tags": [_tag(each) for each in kept]}
+    ending = None if row.ended is None else row.ended.get("ending")
+    return told | {"tags": [_tag(each, policy, ending) for each in kept]}
 
 
-def _tag(record: Any) -> dict[str, Any]:
-    """The first exchange of a record, and how often it has repeated until when."""
-    first = asdict(first_and_last(record)[0])
-    shown = {key: value for key, value in first.items() if key not in ("event", "dispatch")}
+def _tag(record: Any, policy: Policy, ending: str | None) -> dict[str, Any]:
+    """The first exchange of a record, how often it has repeated until when, and the rule by which it is no failure."""
+    first = first_and_last(record)[0]
+    shown = {key: value for key, value in asdict(first).items() if key not in ("event", "dispatch")}
+    shown["pardoned"] = pardon(first, policy, ending)
     times = {"recovered": record.recovered_at is not None, "count": record.count, "last_at": record.last_at}
     return shown | times

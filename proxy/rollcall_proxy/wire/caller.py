@@ -2,10 +2,14 @@
 
 What lies behind a request (the next one, or the bytes of a tunnel) is kept unread until the request is answered.
 While an answer is awaited reading goes on, since a connection that is not read does not show that its peer has left.
+
+A connection can move to another process between two requests, with what has been read of the next one (`hand_over`).
 """
 
 import asyncio
 import logging
+import os
+import socket
 from collections.abc import Callable
 from math import inf
 from socket import SO_LINGER, SOL_SOCKET
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Handler = Callable[[Exchange], None]
+Take = Callable[[socket.socket, bytes], None]
+"""Takes a connection, and what has been read of it and belongs to no exchange yet."""
 
 _REASONS = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
 _RESET = pack("ii", 1, 0)
@@ -41,20 +47,27 @@ class CallerConnection(Sending):
         "_due",
         "_engine",
         "_exchange",
+        "_gone",
         "_handler",
         "_kept",
         "_lingers",
         "_paused",
+        "_raw",
         "_searched",
         "_surplus",
+        "_taken_by",
         "deadline",
         "fd",
     )
 
-    def __init__(self, engine: "Engine", handler: Handler) -> None:
+    def __init__(
+        self, engine: "Engine", handler: Handler, received: bytes = b"", gone: Callable[[], None] | None = None
+    ) -> None:
         super().__init__(engine.turn)
-        self._engine, self._handler = engine, handler
+        self._engine, self._handler, self._gone = engine, handler, gone
         self._kept, self._searched = b"", 0  # of what is kept, so many bytes hold no end of a head
+        self._raw = received  # what has been read and not been taken in: a whole request while its handler is called
+        self._taken_by: Take | None = None
         self._body: Reader | None = None
         self._exchange: Exchange | None = None
         self._behind = self._paused = self._lingers = self._surplus = False
@@ -70,6 +83,8 @@ class CallerConnection(Sending):
         if self._engine.crowded:
             self._surplus = True
             self.deadline = self._engine.now() + self._engine.settings.head_time
+        if self._raw:
+            self.data_received(self._raw)
 
     def data_received(self, data: bytes) -> None:
         if self._exchange is None:
@@ -93,6 +108,8 @@ class CallerConnection(Sending):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._engine.caller_gone(self)
+        if self._gone is not None:
+            self._gone()
         exchange, self._exchange, self._body = self._exchange, None, None
         if exchange is not None:
             exchange.caller_left(str(error) if error else "the caller closed the connection")
@@ -104,7 +121,9 @@ class CallerConnection(Sending):
 
     def resume_writing(self) -> None:
         self._behind = False
-        if self._exchange is not None:
+        if self._taken_by is not None:
+            self._give_away(self._taken_by)
+        elif self._exchange is not None:
             self._exchange.caller_ready()
         else:
             self._next()
@@ -151,6 +170,18 @@ class CallerConnection(Sending):
             if self._kept:
                 self._engine.loop.call_soon(self._next)
 
+    def hand_over(self, take: Take) -> None:
+        """Within the handler's call: give the connection away as it was before this request.
+
+        What was written before is sent first. A caller that leaves meanwhile leaves nothing to give.
+        """
+        self._exchange = self._body = None
+        self._kept, self._taken_by = b"", take
+        self.pause()
+        self.deadline = self._engine.now() + self._engine.settings.idle_caller
+        self.flush()
+        self._give_away(take)
+
     def cut(self, reset: bool) -> None:
         """Break the connection: what has been written is sent; with `reset` its end looks like none."""
         if self.transport.is_closing():
@@ -185,6 +216,17 @@ class CallerConnection(Sending):
         if not self.transport.is_closing():
             self.transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, _RESET)
 
+    def _give_away(self, take: Take) -> None:
+        if self.transport.is_closing():
+            return
+        if self.transport.get_write_buffer_size():
+            self.transport.set_write_buffer_limits(0)  # `resume_writing` comes once all is sent
+            return
+        given = socket.socket(fileno=os.dup(self.fd))
+        self._taken_by = None
+        self.transport.abort()  # this process's end of it: nothing is said to the caller
+        take(given, self._raw)
+
     # Reading requests.
 
     def _take(self, data: bytes) -> None:
@@ -196,10 +238,14 @@ class CallerConnection(Sending):
     def _next(self) -> None:
         try:
             while self._exchange is None and not (self._behind or self._lingers or self.transport.is_closing()):
-                head = self._head()
+                raw, head = self._kept, self._head()
                 if head is None:
                     return
+                self._raw = raw
                 self._begin(head)
+                if self._taken_by is not None:
+                    return
+                self._raw = b""
         except FramingError as error:
             self._refuse(error.status, str(error))
 

@@ -27,7 +27,7 @@ class Engine:
     each other through the same proxy would wait for ever.
 
     `callers` are the connections of callers, `unread` those not read from for now, `calls` the connections to servers
-    that are within an exchange.
+    that are within an exchange. `elsewhere`: callers that other processes serve, and that count as well.
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
@@ -36,7 +36,7 @@ class Engine:
         self.callers: set[CallerConnection] = set()
         self.unread: set[CallerConnection] = set()
         self.calls: set[ServerConnection] = set()
-        self.closing = False
+        self.closing, self.elsewhere = False, 0
         self._idle: dict[Address, dict[ServerConnection, None]] = {}
         self._resting: set[ServerConnection] = set()
         self._connecting: set[asyncio.Task[None]] = set()
@@ -54,6 +54,32 @@ class Engine:
         server = await self.loop.create_server(lambda: CallerConnection(self, handler), sock=bound, backlog=_BACKLOG)
         self._servers.append(server)
         return server
+
+    def adopt(
+        self,
+        accepted: socket.socket,
+        handler: Handler,
+        received: bytes = b"",
+        gone: Callable[[], None] | None = None,
+    ) -> None:
+        """Serve a caller's connection that has been accepted elsewhere, where `received` has been read of it.
+
+        `gone` is called when the connection is gone from here.
+        """
+        work = self._adopt(accepted, lambda: CallerConnection(self, handler, received, gone), gone)
+        task = self.loop.create_task(work, name="adopt a connection")
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+
+    async def _adopt(
+        self, accepted: socket.socket, connection: Callable[[], CallerConnection], gone: Callable[[], None] | None
+    ) -> None:
+        try:
+            await self.loop.connect_accepted_socket(connection, accepted)
+        except OSError:  # its caller has left
+            accepted.close()
+            if gone is not None:
+                gone()
 
     def passage(
         self,
@@ -100,7 +126,7 @@ class Engine:
     def crowded(self) -> bool:
         """Whether there are more connections of callers than are to be served."""
         most = self.settings.callers
-        return most is not None and len(self.callers) > most
+        return most is not None and len(self.callers) + self.elsewhere > most
 
     def caller_gone(self, caller: CallerConnection) -> None:
         """A caller's connection is gone."""

@@ -15,7 +15,7 @@ from .hop import answer_to_caller, expects_continue, stays_open
 from .limits import HIGH_WATER, NO_LIMITS, Address, Limits
 
 if TYPE_CHECKING:
-    from .caller import CallerConnection
+    from .caller import CallerConnection, Take
     from .engine import Engine
     from .passage import Consumer, Passage
 
@@ -202,6 +202,10 @@ class Exchange:
     def caller_goes_on(self) -> None:
         """The taker takes more."""
         self._caller.resume()
+
+    def hand_over(self, take: "Take") -> None:
+        """Within the handler's call: let `take` have the caller's connection, with the request as it came."""
+        self._caller.hand_over(take)
 
     # The answer.
 

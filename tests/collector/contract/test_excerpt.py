@@ -145,3 +145,12 @@ def test_a_secret_at_the_cut_is_taken_out_whole() -> None:
     """It is found before the text is cut, so no first half of it stays."""
     body = b"x " * 995 + b"Bearer " + VALUE.encode() * 4
     assert VALUE[:4] not in excerpt(body)
+
+
+@pytest.mark.parametrize(
+    "secret", [f"Bearer {VALUE * 2} ", f'{{"api_key":"{VALUE * 2}"}},', f"x://me:{VALUE * 3}@host,"]
+)
+@pytest.mark.parametrize("before", range(20))
+def test_of_many_secrets_none_is_left_in_half(secret: str, before: int) -> None:
+    """A long text is not looked through to its end, and where that stops may be within one."""
+    assert VALUE[:4] not in excerpt(("x" * before + " " + secret * 2000).encode())

@@ -69,6 +69,18 @@ def test_the_root_cause_is_marked_among_the_calls(store: Store) -> None:
     assert [each["root_cause"] for each in dispatch["spans"]] == [False, True]
 
 
+def test_a_call_that_a_rule_pardons_says_so(store: Store) -> None:
+    """Under the policy of the run: after another one is applied it is a failure."""
+    bad = span(status=404, what="http_status", call="c-x-1")
+    route = {"role": "other", "path": "/v1/models"}
+    store.sends(begun(), tag(status=404, **route), spans("d-1", bad, **route), ended())
+    (call,) = store.rollout()["dispatches"][0]["spans"]
+    assert (call["pardoned"], call["root_cause"], store.counts()) == ("unknown_route", False, {"succeeded": 1})
+    store.reapplies(unknown_route="off")
+    (call,) = store.rollout()["dispatches"][0]["spans"]
+    assert (call["pardoned"], call["root_cause"], store.counts()) == (None, True, {"failed": 1})
+
+
 def test_the_first_calls_are_shown_where_not_all_are_asked_for(store: Store) -> None:
     """With how many there are; none where none is asked for."""
     store.sends(begun(), spans("d-1", *(span(f"x-{number}") for number in range(7))))

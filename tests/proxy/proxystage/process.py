@@ -47,13 +47,16 @@ def free_address() -> str:
 
 
 @asynccontextmanager
-async def proxy_process(world: World, listen: str = "127.0.0.1:0", **more: str) -> AsyncIterator[ProxyProcess]:
-    """Start a proxy for the world; the world speaks to it from now on."""
+async def proxy_process(
+    world: World, listen: str = "127.0.0.1:0", files: int | None = None, **more: str
+) -> AsyncIterator[ProxyProcess]:
+    """Start a proxy for the world, which may open so many files; the world speaks to it from now on."""
     options = {"listen": listen, "collector": world.collector, "spool": world.spool, "connect-window": "0.001", **more}
     flags = [part for name, value in options.items() for part in (f"--{name}", str(value))]
     command = [sys.executable, "-m", "rollcall_runner", "proxy", *flags]
+    limited = [] if files is None else ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh"]
     process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+        *limited, *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
     )
     assert process.stdout is not None
     started = ProxyProcess(process, "")

@@ -1,0 +1,82 @@
+"""Whichever collector is asked, and whatever is cut or killed: the same verdict, and no metrics before all is told."""
+
+import asyncio
+
+from nodes_world import AGENTS, Nodes
+from proxystage.fakes import RESULT, Caller, FakeServer, Said
+from proxystage.world import TOOLS, cause, eventually
+
+GOOD = Said({"status": "completed", "output": []})
+NUMBER = 24
+
+
+async def play(call: Caller) -> object:
+    """Every third rollout's model call fails, every fourth one's judge; both are swallowed."""
+    task = call.row["_ng_task_index"]
+    await call("broken" if task % 3 == 0 else "model", "/v1/responses")
+    await call("tools" if task % 4 else "judging", "/verify")
+    return RESULT
+
+
+def right(task: int) -> str:
+    return "succeeded" if task % 3 and task % 4 else "failed"
+
+
+async def stands(nodes: Nodes) -> None:
+    models = {"model": FakeServer("model", {"/v1/responses": GOOD})}
+    models |= {name: FakeServer("model", {"/v1/responses": Said("quota", 429)}) for name in ("broken", "judge")}
+    await nodes.plays(play, **models, judging=nodes.verifier(), tools=FakeServer("resources", TOOLS))
+
+
+async def all_told(nodes: Nodes) -> bool:
+    return (await nodes.gate()).status == 200
+
+
+async def test_a_run_over_three_machines_is_the_same_for_both_collectors_one_of_which_is_killed(nodes: Nodes) -> None:
+    """Tags from the agent's and the verifier's machine; the verdict is the dispatcher's, and is right at once."""
+    await stands(nodes)
+    await nodes.expects(*(("agent", task, 0) for task in range(NUMBER)))
+    first = [nodes.run(task) for task in range(NUMBER // 2)]
+    answers = await asyncio.gather(*first)
+    await nodes.collector_dies(0)
+    answers += await asyncio.gather(*(nodes.run(task) for task in range(NUMBER // 2, NUMBER)))
+    assert [_state(answer.value) for answer in answers] == [right(task) for task in range(NUMBER)]
+    assert cause(answers[3].value) == ("broken", "model", "http_status", 429)
+    assert cause(answers[4].value) == ("judge", "judge", "http_status", 429)
+    await eventually(lambda: all_told(nodes))
+    assert await nodes.states(1) == {f"{task}-0": right(task) for task in range(NUMBER)}
+    await nodes.collecting[0].start()
+    await nodes.collecting[0].up()
+    assert await nodes.states(0) == await nodes.states(1)
+
+
+async def test_what_a_machine_saw_while_it_was_cut_off_withholds_until_it_is_told_and_then_counts(nodes: Nodes) -> None:
+    """The dispatcher's proxy cannot know of the failed call when it answers; nobody is given numbers meanwhile."""
+    await stands(nodes)
+    await nodes.expects(("agent", 3, 0), ("agent", 1, 0))
+    await nodes.run(1)
+    await nodes.cables[AGENTS].cut()
+    assert _state((await nodes.run(3)).value) == "succeeded", "for all that this proxy can know"
+    async with asyncio.timeout(60):
+        while (gate := (await nodes.gate()).value)["exit_status"] == 0:  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.5)
+    assert "does not report" in str(gate["benchmarks"][0]["reason"])
+    await nodes.cables[AGENTS].start()
+
+    async def known() -> bool:
+        return (await nodes.states(1)) == {"1-0": "succeeded", "3-0": "failed"}
+
+    assert await eventually(known)
+    gate = (await eventually(lambda: _answered(nodes))).value
+    assert (gate["exit_status"], gate["benchmarks"][0]["failed"]) == (3, 1)
+    moves = (await nodes.main("GET", "/v1/runs/r-1/moves")).value
+    assert [cause(entry["row"]) for entry in moves["to_failures"]] == [("broken", "model", "http_status", 429)]
+
+
+async def _answered(nodes: Nodes) -> object:
+    gate = await nodes.gate()
+    return gate if gate.status == 200 else None
+
+
+def _state(answer: dict[str, object]) -> str:
+    return "failed" if "_ng_failure_class" in answer else "succeeded"
