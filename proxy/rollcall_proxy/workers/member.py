@@ -21,8 +21,8 @@ _STARTS_S = 60.0
 class Worker:
     """A worker, as the first process sees it.
 
-    `heard_at`: when it wrote what was heard of it last. `in_flight`: exchanges by listener. `asked`: what it has still to
-    answer, by number. `gone` is set when nothing more will be heard of it.
+    `heard_at`: when it wrote what was heard of it last. `in_flight`: exchanges by listener. `asked`: what it has still
+    to answer, by number. `gone` is set when nothing more will be heard of it.
     """
 
     process: asyncio.subprocess.Process

@@ -274,7 +274,11 @@ class Pool:
         self._work("tag of a worker's", self._tagged(worker, said.about))
 
     async def _tagged(self, worker: Worker, about: dict[str, Any]) -> None:
-        call = await self._hearing.bad(about, self._departures[about["url"]])
+        call = ""
+        try:
+            call = await self._hearing.bad(about, self._departures[about["url"]])
+        except Exception:  # whatever it is, the exchange must end
+            log.exception("the tag of a worker's exchange failed in Rollcall")
         worker.channel.send("stored", {"number": about["number"], "call": call})
 
     def _window(self, worker: Worker, said: Message) -> None:
