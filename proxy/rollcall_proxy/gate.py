@@ -5,7 +5,7 @@ Where a benchmark is released with failures, what is passed on is changed (`aggr
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ from .workers.crew import Crew
 
 Untold = Callable[[], Sequence[Event]]
 """What this proxy knows and has not told yet; from then on it is told."""
+Report = Callable[[], Awaitable[None]]
+"""Has the collector told that nothing waits here."""
 
 _DELIVERY_S = 5.0
 """Seconds for which the gate waits until the spool has been delivered."""
@@ -49,10 +51,16 @@ class Gate:
     """Asks the collector whether metrics may be computed."""
 
     def __init__(
-        self, client: aiohttp.ClientSession, collector: str, sender: Sender, untold: Untold, crew: Crew
+        self,
+        client: aiohttp.ClientSession,
+        collector: str,
+        sender: Sender,
+        untold: Untold,
+        crew: Crew,
+        report: Report,
     ) -> None:
-        self._client, self._collector, self._sender, self._untold = client, collector, sender, untold
-        self._crew = crew
+        self._client, self._collector, self._sender = client, collector, sender
+        self._untold, self._crew, self._report = untold, crew, report
 
     async def undelivered(self) -> str | None:
         """Why the collector may not know everything yet; waits a while for the spool to be delivered."""
@@ -72,6 +80,7 @@ class Gate:
         if rejected := self._sender.rejected:
             cure = f"look at them in {self._sender.rejects}, and move them away"
             return f"{rejected} batches of events were not stored, since the collector refused them; {cure}"
+        await self._report()
         return None
 
     async def ask(self, run: str, server: str) -> Withheld | Released:

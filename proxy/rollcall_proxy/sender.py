@@ -69,7 +69,7 @@ class Sender:
     """The one way of events to the collector; `limit` bounds the bytes that wait in memory.
 
     `away` says why the collector cannot be reached, `trouble` why the spool cannot be used; None where all is well.
-    `not_stored` counts batches that neither has taken.
+    `not_stored` counts batches that neither has taken. `left_behind` names the dead senders whose spools were found.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class Sender:
     ) -> None:
         self._client, self._url, self._folder, self._name = client, f"{collector}/v1/events", folder, name
         self._spool, self._left, self._disk = Spool(folder, name), left_behind(folder, name), asyncio.Lock()
+        self.left_behind = [spool.path.stem for spool in self._left]
         self._queue: deque[_Waiting] = deque()
         self._bytes, self._limit, self._next = 0, limit, 1
         self._something, self._to_deliver = asyncio.Event(), asyncio.Event()

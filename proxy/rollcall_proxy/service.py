@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from itertools import count
 from typing import Any
 from uuid import uuid4
 
@@ -31,13 +32,14 @@ from .outermost import OutermostRun
 from .policy_in_force import PolicyInForce
 from .recording import Records
 from .relay import passing_client
+from .reporting import Reporter
 from .resend import Executions
 from .sender import NotStoredError, Sender
 from .sessions import SessionOfRun, Sessions, unattached
 from .settings import Limits, ProxySettings, engine_settings
 from .span_sender import SpanSender
 from .spans import SOON_S, Spans
-from .succession import Succession
+from .succession import Succession, proxy_of, sender_of
 from .watch import Watch
 from .workers.crew import Alone, Crew
 from .workers.hearing import Hearing
@@ -225,9 +227,10 @@ class MainPort:
 
     async def keep_on(self) -> None:
         """Keep it now and again, since listeners that are used are not forgotten."""
-        while True:
-            await asyncio.sleep(_KEPT_S)
-            await self.keep()
+        for waited in count(1):
+            await asyncio.sleep(_TOLD_S)
+            if self._succession.trouble or waited % (_KEPT_S // _TOLD_S) == 0:
+                await self.keep()
 
     def _providers(self, config: GymConfig) -> list[GymServer]:
         return config.providers() if self._settings.watch_providers else []
@@ -271,7 +274,8 @@ async def _in_flight(listeners: Listeners, crew: Crew) -> int:
 async def _take_over(succession: Succession, sender: Sender) -> None:
     """Have the collector told which processes are gone, and again which servers can call which."""
     left = succession.left
-    told = [ProxyGone(proxy, now()) for proxy in left.gone]
+    gone = dict.fromkeys([*left.gone, *map(proxy_of, sender.left_behind)])
+    told = [ProxyGone(proxy, now()) for proxy in gone]
     related = [Topology(left.references)] if left.references else []
     while True:
         try:
@@ -320,8 +324,9 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
         observe, engine = settings.mode == "observe", wire.Engine(engine_settings(settings))
         client = await stack.enter_async_context(passing_client())
         control = await stack.enter_async_context(aiohttp.ClientSession())
-        sender = Sender(control, settings.collector, settings.spool, f"p-{uuid4().hex}", settings.queue_bytes)
         succession = Succession(settings.spool, host, port)
+        name = sender_of(succession.proxy)
+        sender = Sender(control, settings.collector, settings.spool, name, settings.queue_bytes)
         in_force = PolicyInForce(control, settings.collector, settings.spool)
         ledger, carriers = Ledger(lambda: f"c-{uuid4().hex[:16]}", lambda: in_force.policy), Carriers()
         sessions = Sessions(control, settings.collector, settings.spool, succession.left.static)
@@ -336,7 +341,8 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
         hearing = Hearing(records=records, ledger=ledger, carriers=carriers, watch=watch, spans=span_sender)
         crew: Crew = Pool(settings, engine, hearing, in_force) if settings.workers > 1 else Alone(engine)
         stack.callback(crew.abandon)
-        gate = Gate(control, settings.collector, sender, untold, crew)
+        reporter = Reporter(control, settings.collector, sender, succession.proxy)
+        gate = Gate(control, settings.collector, sender, untold, crew, reporter.report)
         forwarder = Forwarder(engine, records, observe, settings.inspect_limit)
         run = OutermostRun(
             forwarder=forwarder,
@@ -378,8 +384,9 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
         reopening, keeping = background(listeners.run(), "listeners"), background(main.keep_on(), "keeping")
         kept = background(span_sender.run(), "span sender"), background(_tell_spans(spans), "spans")
         async with AsyncExitStack() as working:
+            reporting = background(reporter.run(), "reports")
             learning = background(in_force.run(), "policy")
-            for each in (sending, telling, *kept, learning, taking_over, reopening, keeping):
+            for each in (sending, telling, *kept, learning, taking_over, reopening, keeping, reporting):
                 await working.enter_async_context(each)
             await crew.start()
             await listeners.reopen(succession.to_open())
@@ -400,4 +407,5 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
             spans.tell()
             if not hurried:
                 await span_sender.flush()
+                await reporter.report(ended=True)
         sender.close()

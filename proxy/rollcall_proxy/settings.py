@@ -98,8 +98,8 @@ class ProxySettings(Limits):
     connections: int | None = Field(
         None,
         gt=0,
-        description="connections of callers that are served at once, a request on a further one is answered 502 and "
-        "tagged; default: half of the files that the system lets the proxy open",
+        description="connections of callers that each worker serves at once, a request on a further one is "
+        "answered 502 and tagged; default: half of the files that the system lets the proxy open",
     )
     spool: Path = Field(
         default_factory=lambda: state_folder() / "spool", description="folder for events while the collector is away"

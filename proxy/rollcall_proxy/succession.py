@@ -2,7 +2,8 @@
 
 A successor opens the same listeners before it is ready, so that Gym's clients, which connect for ever, carry on. It
 tells the collector which processes have died: nobody waits for the dispatches that these had open. A main port that
-may be any free one has no successor. A listener that nothing has used for a week is not opened again.
+may be any free one has no successor. A listener that was last used a week before the others is not opened again: no
+clock is asked, since one that has jumped must not close them all.
 """
 
 import asyncio
@@ -15,12 +16,11 @@ from uuid import uuid4
 from pydantic import Field, TypeAdapter, ValidationError
 from rollcall_collector.contract.exchange import Kind
 
-from .clock import now
 from .keeping import keep, kept
 from .sessions import SessionOfRun, unattached
 
 _UNUSED_S = 7 * 86_400.0
-"""Seconds after which a listener that nothing has used is forgotten; longer than runs are expected to last."""
+"""Seconds after which a listener that others have outlived is forgotten; longer than runs are expected to last."""
 
 _GONE = 100
 """Processes of which the collector is told at the most; they are told at each start until it has taken that in."""
@@ -74,7 +74,7 @@ class Succession:
 
     def to_open(self) -> list[Place]:
         """The listeners to open again."""
-        lately = now() - _UNUSED_S
+        lately = max((place.used_at for place in self.left.places), default=0.0) - _UNUSED_S
         return [place for place in self.left.places if place.used_at > lately]
 
     async def keep(self, places: Iterable[Place], references: Mapping[str, tuple[str, ...]]) -> None:
@@ -103,6 +103,16 @@ def _read(path: Path) -> Estate | None:
         return _ESTATE.validate_python(kept(path))
     except ValidationError:
         return None
+
+
+def sender_of(proxy: str) -> str:
+    """The name under which a proxy sends its events, and of its spool."""
+    return f"p-{proxy}"
+
+
+def proxy_of(sender: str) -> str:
+    """The proxy that has sent under this name."""
+    return sender.removeprefix("p-")
 
 
 def forget(folder: Path, host: str, port: int) -> None:

@@ -10,6 +10,8 @@ from proxystage.fakes import RESULT, Caller, FakeServer, Said
 from proxystage.raw import Peer, connect, post
 from proxystage.world import Stage, World, told
 
+OF_NO_CALL = {"topology", "watched", "proxy_gone", "proxy_heard"}
+
 
 class HeldCollector:
     """A collector that answers no batch of events until it is released."""
@@ -19,9 +21,9 @@ class HeldCollector:
 
     async def take(self, request: web.Request) -> web.Response:
         told = [event.get("what") or event["event"] for event in orjson.loads(await request.read())["events"]]
-        if not set(told) - {"topology", "watched"}:
+        if not set(told) - OF_NO_CALL:
             return Said({"rulings": []}).response()
-        self.events += [word for word in told if word not in ("topology", "watched")]
+        self.events += [word for word in told if word not in OF_NO_CALL]
         self.asked.set()
         await self.released.wait()
         return Said({"rulings": []}).response()

@@ -193,6 +193,16 @@ class ProxyGone:
 
 
 @dataclass(frozen=True, slots=True)
+class ProxyHeard:
+    """A proxy lives, and so many batches lie in its spool; `ended`: it knows and will know nothing more."""
+
+    proxy: Id
+    spooled: Annotated[int, Field(ge=0)] = 0
+    ended: bool = False
+    event: Literal["proxy_heard"] = "proxy_heard"
+
+
+@dataclass(frozen=True, slots=True)
 class CarrierShared:
     """A carrier that several rollouts turned out to share: what it had bound to these dispatches has no owner."""
 
@@ -278,6 +288,7 @@ Event = Annotated[
     | Answered
     | DispatchAbandoned
     | ProxyGone
+    | ProxyHeard
     | CarrierShared
     | Watched
     | Topology

@@ -17,6 +17,7 @@ from ..contract.exchange import (
     NotInspected,
     Outlived,
     ProxyGone,
+    ProxyHeard,
     Recovered,
     Spans,
     Tag,
@@ -25,7 +26,7 @@ from ..contract.exchange import (
     Watched,
 )
 from ..contract.policy import PerServer, Policy
-from . import spanning, tagging
+from . import reporting, spanning, tagging
 from .bulk import insert_rows
 from .dialect import insert, lock_dispatches, share
 from .judging import PLACES, has_calls, judge_due, policies_of
@@ -135,6 +136,7 @@ class _Batch:
         self.write()
         _keep_early(self.connection, self.early)
         spanning.write(self.connection, events, self.now)
+        reporting.hear(self.connection, events, self.now)
         _add_up(self.connection, [event for event in events if isinstance(event, Watched)])
         _relate(self.connection, [event for event in events if isinstance(event, Topology)])
         self.work.totals.write(self.connection)
@@ -176,7 +178,7 @@ class _Batch:
                 self._disown(event)
             case ProxyGone():
                 self._abandon(event)
-            case Watched() | Topology() | Spans():
+            case Watched() | Topology() | Spans() | ProxyHeard():
                 pass  # these change no dispatch
             case _:
                 dispatch = self.work.get(event.dispatch)
@@ -317,7 +319,7 @@ def _dispatches_of(event: Event) -> Sequence[str]:
     match event:
         case CarrierShared():
             return event.dispatches
-        case Watched() | Topology() | Spans() | ProxyGone():
+        case Watched() | Topology() | Spans() | ProxyGone() | ProxyHeard():
             return ()
         case _:
             return () if event.dispatch is None else (event.dispatch,)

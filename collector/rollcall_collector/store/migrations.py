@@ -22,6 +22,7 @@ from .schema import (
     early,
     metadata,
     notes,
+    proxies,
     rollouts,
     runs,
     schema_version,
@@ -84,7 +85,7 @@ def _to_4(connection: Connection) -> None:
     _add(connection, runs, ("collector_policy", "pruned_at"))
     _add(connection, dispatches, ("misplaced", "provisional"))
     _add(connection, rollouts, ("counted", *NO_CAUSE))
-    for table in (counts, benchmarks, notes, spans):
+    for table in (counts, benchmarks, notes, spans, proxies):
         table.create(connection)
     connection.execute(text("DROP INDEX rollouts_state"))
     for index in dispatches.indexes | rollouts.indexes:

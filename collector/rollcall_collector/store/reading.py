@@ -24,6 +24,7 @@ from .hearing import Moment, has_ended
 from .judging import policy_of_run
 from .measuring import Measures, measures
 from .placing import healed, moves
+from .reporting import unreported
 from .schema import FAILED, dispatches, rollouts, runs, sessions, tags
 from .spanning import Found, spans_of
 from .tagging import first_and_last
@@ -223,6 +224,7 @@ def _benchmarks(
 ) -> tuple[list[Benchmark], list[str]]:
     """The benchmarks with their reasons, and the reasons that are no counts."""
     counted = counted_benchmarks(connection, run, at, server)
+    general = [*general, *unreported(connection, run, at)]
     doubts = {name: [*general, *found] for name, found in doubts_about(connection, run, counted, policy).items()}
     allowed = tolerances(connection, run, counted, policy.max_failure_rate)
     return with_reasons(counted, doubts, allowed), sorted({doubt for each in doubts.values() for doubt in each})

@@ -193,6 +193,15 @@ tags = Table(  # one record for all exchanges of a call that ended badly in one 
     Index("tags_received", "received_at", "server", **_where("dispatch IS NULL")),
 )
 
+proxies = Table(  # what each proxy has last reported of itself
+    "proxies",
+    metadata,
+    Column("proxy", String, primary_key=True),
+    Column("heard_at", Float, nullable=False),  # by the collector's clock
+    Column("spooled", BigInteger, nullable=False),  # batches in its spool
+    Column("ended_at", Float),  # it has told all that it knew
+)
+
 spans = Table(  # one record for each event of spans, whether its dispatch is known or not
     "spans",
     metadata,

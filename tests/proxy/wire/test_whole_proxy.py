@@ -13,7 +13,7 @@ from time import monotonic
 import pytest
 from wirestage import nginx as nginx_is
 from wirestage import page
-from wirestage.cases import ASKED, END, GET, HI, LOST, NO_HTTP, PASSES, REFUSED, Case, Seen
+from wirestage.cases import ASKED, END, GET, HI, LOST, NO_HTTP, PASSES, REFUSED, RUNS, Case, Seen
 from wirestage.raw import Script, until
 from wirestage.whole import Whole, whole_proxy, with_owner
 
@@ -33,6 +33,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
 
 
 @pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
+    """A proxy of two workers."""
+    with whole_proxy(tmp_path_factory.mktemp("several"), workers=2) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
 def nginx(whole: Whole) -> int:
     """The port of the nginx that the page speaks of."""
     if whole.nginx is None or (not WRITES and f"nginx {NGINX} " not in page.PAGE.read_text()):
@@ -47,7 +54,8 @@ def new() -> Iterator[dict[str, page.Rows]]:
     yield rows
     if WRITES:
         for name, table in rows.items():
-            page.write(name, table)
+            if table:
+                page.write(name, table)
 
 
 Cells = Callable[[Seen], list[str]]
@@ -84,6 +92,12 @@ async def test_each_side_sees_through_the_proxy_what_it_must(whole: Whole, case:
     assert dispatches == {whole.owner.split(b"~")[1] if owned else b"-"}
 
 
+@pytest.mark.parametrize("case", PASSES, ids=[case.name for case in PASSES])
+async def test_each_side_sees_the_same_through_several_workers(several: Whole, case: Case) -> None:
+    sent = replace(case, caller=with_owner(case.caller, several.owner))
+    assert await several.played(sent, several.listener, case.by_proxy.__eq__) == case.by_proxy
+
+
 SAME = [case for case in PASSES if not case.reasons]
 OTHER = [case for case in PASSES if case.reasons]
 
@@ -99,6 +113,20 @@ async def test_what_differs_is_listed_with_its_reason(whole: Whole, new: dict[st
     direct = await whole.played(case, whole.direct, settled(cells, wanted))
     new["differences"][case.name] = cells(direct)
     assert direct != case.by_proxy
+    assert WRITES or cells(direct) == wanted
+
+
+@pytest.mark.parametrize("case", RUNS, ids=[case.name for case in RUNS])
+async def test_what_differs_of_an_outermost_run_is_listed(whole: Whole, new: dict[str, page.Rows], case: Case) -> None:
+    seen = await whole.played(case, whole.runner, case.by_proxy.__eq__)
+    assert seen == case.by_proxy
+
+    def cells(direct: Seen) -> list[str]:
+        return page.cells_of(direct, case.by_proxy)
+
+    wanted = TABLES["runs"].get(case.name, [])
+    direct = await whole.played(case, whole.direct, settled(cells, wanted))
+    new["runs"][case.name] = cells(direct)
     assert WRITES or cells(direct) == wanted
 
 
@@ -165,5 +193,6 @@ async def test_what_nginx_makes_of_what_is_refused_is_listed(
 def test_the_page_lists_nothing_else() -> None:
     """In the order of the cases, each of which has a name of its own."""
     assert list(TABLES["differences"]) == [case.name for case in OTHER]
+    assert list(TABLES["runs"]) == [case.name for case in RUNS]
     assert list(TABLES["refused"]) == list(REFUSED)
     assert list(TABLES["no_answer"]) == list(NO_ANSWER)

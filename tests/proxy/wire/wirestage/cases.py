@@ -27,6 +27,7 @@ CLOSE = "an answer that ends with its connection says so (RFC 9112 9.6)"
 OLD = "HTTP/1.0 has neither chunks nor 1xx, and its connection is closed (RFC 9112 6.1, RFC 9110 15.2)"
 TOLD_APART = "goes in chunks, so that its end and a cut-off cannot be taken for each other (RFC 9112 8)"
 ORIGIN = "a server is asked in origin-form (RFC 9112 3.2.1)"
+WHOLE_RUN = "a result is read whole before it is passed on"
 HERE = "100 is given by the hop itself once the server is connected (RFC 9110 10.1.1), as by nginx and Envoy"
 
 
@@ -512,6 +513,42 @@ LOST: dict[str, Script] = {
     "closed behind an interim answer": (ASKED, b"HTTP/1.1 103 x\r\n" + END, pause(), closes),
 }
 """Servers that go away before the head of their answer is whole."""
+
+RUN = b"POST /run HTTP/1.1\r\n" + HOST
+SESSION = b"Rollcall-Session: s-1\r\n"
+RESULT = b'{"reward": 1.5}'
+SCORED = OK + b"Content-Length: 15\r\n" + END + RESULT
+
+
+def runs(number: int, name: str, *answer: Step, chunked: bool = False, caller: bytes = SCORED) -> Case:
+    """An outermost `/run`, whose answer is read whole before `caller` is what is seen of it."""
+    row = b'{"_ng_task_index": 9, "_ng_rollout_index": %d, "agent_ref": {"name": "runner"}}' % number
+    length = b"Content-Length: %d\r\n" % len(row)
+    body = CHUNKED + SESSION + END + b"%x\r\n%b\r\n0\r\nX: y\r\n\r\n" % (len(row), row)
+    sent = RUN + (body if chunked else length + SESSION + END + row)
+    whole = Sees(WHOLE_RUN, RUN + length + END + row, caller, "open")
+    return Case(name, (sent,), (until(b"}}"), *answer), whole=whole)
+
+
+RUNS = [
+    runs(0, "a result by length", SCORED),
+    runs(1, "a request in chunks, with a trailer", SCORED, chunked=True),
+    runs(2, "a result in chunks", OK + CHUNKED + END + b"f\r\n" + RESULT + b"\r\n0\r\n\r\n"),
+    runs(
+        3,
+        "a result in chunks, with a trailer",
+        OK + b"Trailer: X\r\n" + CHUNKED + b"X-A: 1\r\n" + END + b"f\r\n" + RESULT + b"\r\n0\r\nX: y\r\n\r\n",
+        caller=OK + b"Content-Length: 15\r\nX-A: 1\r\n" + END + RESULT,
+    ),
+    runs(4, "a result behind 103", b"HTTP/1.1 103 Early Hints\r\n" + END + SCORED),
+    runs(5, "a result that ends with its connection", OK + END + RESULT, closes),
+    runs(
+        6,
+        "fields of every kind",
+        OK + b"Set-Cookie: a\r\nset-cookie: b\r\nX: \xe9\r\nContent-Length: 15\r\n" + END + RESULT,
+        caller=OK + b"Set-Cookie: a\r\nset-cookie: b\r\nX: \xe9\r\nContent-Length: 15\r\n" + END + RESULT,
+    ),
+]
 
 CHUNKED_POST = POST + CHUNKED + END
 

@@ -23,6 +23,7 @@ from .cases import Case, Seen
 from .raw import QUIET_S, Script, Server, call, listening
 
 OWNER = re.compile(rb"Rollcall-Owner: ([^\r\n]*)\r\n")
+_ADDED = re.compile(rb"(?:Rollcall-Owner|baggage|traceparent): [^\r\n]*\r\n")
 _HOST = re.compile(rb"(?i)\r\nhost: [^\r\n]*\r\n")
 
 
@@ -30,10 +31,11 @@ _HOST = re.compile(rb"(?i)\r\nhost: [^\r\n]*\r\n")
 class Whole:
     """Ports of the proxy's listener and of nginx (None where there is none), both in front of `server`.
 
-    `owner` is the token of the open `/run`.
+    `owner` is the token of the open `/run`; what comes to `runner` are outermost ones of other rollouts.
     """
 
     listener: int
+    runner: int
     nginx: int | None
     server: socket.socket
     owner: bytes
@@ -70,8 +72,8 @@ class Whole:
 
 
 def without_owner(seen: bytes) -> bytes:
-    """What a server saw, but for the field that Rollcall adds."""
-    return OWNER.sub(b"", seen)
+    """What a server saw, but for the fields that Rollcall adds: the last two to an outermost `/run` alone."""
+    return _ADDED.sub(b"", seen)
 
 
 def with_owner(script: Script, owner: bytes) -> Script:
@@ -89,22 +91,26 @@ def with_owner(script: Script, owner: bytes) -> Script:
 
 
 @contextmanager
-def whole_proxy(folder: Path) -> Iterator[Whole]:
-    """Start everything; nginx where it can be had."""
+def whole_proxy(folder: Path, workers: int = 1) -> Iterator[Whole]:
+    """Start everything, the proxy with so many workers; nginx where it can be had."""
     with ExitStack() as stack:
         server, agent = stack.enter_context(closing(listening())), stack.enter_context(closing(listening()))
         server.listen(1024)
         agent.listen(16)
         collector = stack.enter_context(_service("collector", database=f"sqlite:///{folder / 'c.sqlite3'}"))
-        proxy = stack.enter_context(_service("proxy", collector=collector, spool=folder / "spool", connect_window=1))
+        proxy = stack.enter_context(
+            _service("proxy", collector=collector, spool=folder / "spool", connect_window=1, workers=workers)
+        )
         model = {"responses_api_models": {"raw": _place(server)}}
         run = {"responses_api_agents": {"raw": _place(agent)}}
-        config = json.dumps({"model": model, "agent": run})  # which is YAML too
+        runner = {"responses_api_agents": {"raw": _place(server)}}
+        config = json.dumps({"model": model, "agent": run, "runner": runner})  # which is YAML too
         registered = _ask("POST", f"{proxy}/v1/config", {"config": config, "own": None})
         listeners = {each["name"]: each["listener"] for each in registered["listeners"]}
         owner = stack.enter_context(_running(proxy, listeners["agent"], agent))
         before = stack.enter_context(nginx.before(folder, int(server.getsockname()[1]))) if nginx.program() else [None]
-        yield Whole(urlsplit(listeners["model"]).port or 0, before[0], server, owner)
+        ports = [urlsplit(listeners[name]).port or 0 for name in ("model", "runner")]
+        yield Whole(*ports, before[0], server, owner)
 
 
 @contextmanager
