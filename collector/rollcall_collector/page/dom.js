@@ -32,10 +32,13 @@ export const time = (at) => el("time", { datetime: new Date(at * 1000).toISOStri
 export const mark = (sign, word, tone) =>
   el("span", { class: `mark ${tone}` }, el("span", { "aria-hidden": "true" }, `${sign} `), word);
 
-/** Put these in the place of what a node holds. Whoever has the focus there keeps it, by its `data-key`. */
+/** Put these in the place of what a node holds. What has the focus there keeps it, and what was unfolded stays so, by
+ * its `data-key`. */
 export function replace(node, ...children) {
   const held = node.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+  const folds = new Map([...node.querySelectorAll("details[data-key]")].map((each) => [each.dataset.key, each.open]));
   node.replaceChildren(...wanted(children));
+  for (const each of node.querySelectorAll("details[data-key]")) each.open = folds.get(each.dataset.key) ?? each.open;
   if (held !== undefined) focus(node, held)?.focus({ preventScroll: true });
 }
 

@@ -76,7 +76,7 @@ function tags(found) {
   const shown = found.tags.slice(0, TAGS);
   return el(
     "details",
-    { open: !found.spans.length },
+    { open: !found.spans.length, "data-key": `all tags ${found.dispatch}` },
     el("summary", { "data-key": `tags ${found.dispatch}` }, plural(found.tags.length, "tag")),
     el("ul", { class: "tags" }, shown.map(tag)),
     shown.length < found.tags.length && el("p", { class: "note" }, `The first ${TAGS}; the JSON has all.`),

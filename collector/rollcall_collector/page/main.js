@@ -1,7 +1,7 @@
 /* The page: what the address names is read, drawn, and read again when the run's status changes. */
 
 import { addressed, go, link, settle } from "./address.js";
-import { ofRun, read } from "./api.js";
+import { clock, ofRun, read } from "./api.js";
 import { drawBenchmarks } from "./benchmarks.js";
 import { drawing, el, focus, foreign, replace, time } from "./dom.js";
 import { CALLS, drawRollout } from "./drawer.js";
@@ -28,17 +28,26 @@ const pace = new Pace();
 
 class Part {
   #asked = 0;
+  #drawn;
   #draw;
 
   constructor(node, question, draw) {
     this.node = node;
     this.question = question;
+    this.#drawn = draw;
     this.#draw = drawing(draw);
+  }
+
+  /** What is shown is of another run. */
+  clear() {
+    this.#draw = drawing(this.#drawn);
+    this.node.setAttribute("aria-busy", "true");
+    replace(this.node, el("p", { class: "empty" }, "Reading …"));
   }
 
   async refresh() {
     const mine = (this.#asked += 1);
-    const said = this.question();
+    const said = status && this.question();
     if (!said) return;
     try {
       const found = await read(...said);
@@ -64,12 +73,14 @@ const unless = (node, draw) => (found, ...rest) =>
 const part = (id, question, draw) => new Part(byId(id), question, unless(byId(id), draw));
 
 let calls = CALLS;
+let inFlight = false;
 
 const parts = {
-  timeline: part("timeline", () => [ofRun(status.run, "/timeline")], (found) => drawTimeline(byId("timeline"), found, status.state === "running" ? Date.now() / 1000 : 0)),
+  timeline: part("timeline", () => [ofRun(status.run, "/timeline")], (found) => drawTimeline(byId("timeline"), found, status.state === "running" ? clock() / 1000 : 0)),
   groups: part("groups", () => [ofRun(status.run, "/failures"), { group: at.group, limit: GROUPS }], (found) => drawGroups(byId("groups"), status.run, found, at.cause)),
   rollouts: part("rollouts", () => [ofRun(status.run, "/rollouts"), asked(at)], (found) => drawRollouts(byId("rollouts"), status.run, at, found, totalOf(at, status))),
   rollout: part("rollout", () => at.rollout && [ofRun(status.run, `/rollouts/${encodeURIComponent(at.rollout)}`), { benchmark: at.of, spans: calls }], (found) => {
+    inFlight = found.state === "running";
     drawRollout(byId("rollout"), found, (wanted) => {
       calls = wanted;
       parts.rollout.refresh();
@@ -108,6 +119,7 @@ const benchmarks = drawing((...shown) => drawBenchmarks(byId("benchmarks"), ...s
 const servers = drawing((...shown) => drawServers(byId("servers"), byId("policy"), ...shown));
 
 function told(found) {
+  const other = document.body.dataset.run !== found.run;
   const news = status === null || status.run !== found.run || JSON.stringify(found) !== JSON.stringify(status);
   const back = byId("connection").dataset.state !== "live";
   status = found;
@@ -129,7 +141,9 @@ function told(found) {
   byId("as-rows").href = ofRun(found.run, "/failures.jsonl");
   tick();
   name();
-  refreshAll();
+  if (other) for (const each of Object.values(parts)) each.clear();
+  if (other && refreshing) for (const each of Object.values(parts)) each.refresh();
+  else refreshAll();
 }
 
 function lost(trouble) {
@@ -162,7 +176,7 @@ function connected() {
 
 /** What grows old without any news. */
 function tick() {
-  if (status) drawPace(byId("pace"), status, pace.of(status, performance.now(), Date.now()));
+  if (status) drawPace(byId("pace"), status, pace.of(status, performance.now(), clock()));
 }
 
 let said = "";
@@ -197,8 +211,8 @@ function drawDrawer(before) {
   replace(byId("drawer-title"), "Rollout ", foreign(at.rollout));
   if (before.rollout !== at.rollout || before.of !== at.of || !drawer.open) {
     calls = CALLS;
-    byId("rollout").setAttribute("aria-busy", "true");
-    replace(byId("rollout"), el("p", { class: "empty" }, "Reading …"));
+    inFlight = false;
+    parts.rollout.clear();
   }
   if (!drawer.open) {
     opened = before !== at && !before.rollout;
@@ -311,3 +325,5 @@ drawDrawer(at);
 following.follow(at.run || "latest");
 setTimeout(listRuns, 500);
 setInterval(tick, 1000);
+// A call of an open rollout begins and ends without any news of the run.
+setInterval(() => drawer.open && inFlight && parts.rollout.refresh(), QUIET_MS);

@@ -6,6 +6,9 @@
 const SPAN_MS = 600_000;
 const ENOUGH_MS = 60_000;
 
+/** Seconds after a run's begin in which its rate says nothing. */
+const TOO_SOON_S = 10;
+
 export class Pace {
   #run = "";
   #seen = [];
@@ -24,7 +27,8 @@ export class Pace {
     }
   }
 
-  /** `{ perSecond, over, secondsLeft }`; null where nothing can be said. `over` says what it is measured over. */
+  /** `{ perSecond, over, secondsLeft }`; null where nothing can be said. `over` says what it is measured over. What is
+   * stalled has no end that a rate could tell. */
   of(status, now, wallClock) {
     if (status.state !== "running" || !this.#seen.length) return null;
     const first = this.#seen[0];
@@ -35,11 +39,11 @@ export class Pace {
       if (status.sessions !== 1) return null;
       [count, seconds, over] = [done, wallClock / 1000 - status.started_at, 0];
     }
-    if (seconds <= 0) return null;
+    if (seconds < TOO_SOON_S) return null;
     const perSecond = count / seconds;
-    const left = status.totals.expected - done;
+    const left = status.totals.expected - done - status.stalled;
     const known = status.expected_source === "materialized_inputs";
-    return { perSecond, over: over / 1000, secondsLeft: known && perSecond > 0 ? left / perSecond : null };
+    return { perSecond, over: over / 1000, secondsLeft: known && perSecond > 0 && left > 0 ? left / perSecond : null };
   }
 }
 

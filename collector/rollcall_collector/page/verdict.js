@@ -94,12 +94,17 @@ const tile = (name, count, tone, note) =>
 export function drawPace(node, status, pace) {
   node.hidden = status.state !== "running";
   if (node.hidden) return;
-  const over = pace && (pace.over ? `over the last ${duration(pace.over)}` : "since the run began");
+  const over = pace && (pace.over ? `over the last ${whole(pace.over)}` : "since the run began");
   const rate = pace ? (pace.perSecond >= 1 ? `${pace.perSecond.toFixed(1)} / s` : `${(60 * pace.perSecond).toFixed(1)} / min`) : "not known yet";
-  const left = pace?.secondsLeft == null ? "not known" : `about ${duration(Math.max(pace.secondsLeft, 1))}`;
+  const left = pace?.secondsLeft == null ? "not known" : `about ${whole(roughly(pace.secondsLeft))}`;
   replace(
     node,
     el("div", null, el("dt", null, "rate"), el("dd", null, el("strong", null, rate), over && el("small", null, over))),
-    el("div", null, el("dt", null, "time left"), el("dd", null, el("strong", null, left))),
+    el("div", null, el("dt", null, "time left"), el("dd", null, el("strong", null, left), status.stalled > 0 && el("small", null, "without what is stalled"))),
   );
 }
+
+const whole = (seconds) => (seconds < 100 ? `${Math.round(seconds)} s` : duration(seconds));
+
+/** No more digits than an estimate has. */
+const roughly = (seconds) => (seconds < 100 ? Math.max(10, 10 * Math.round(seconds / 10)) : seconds);
