@@ -158,7 +158,7 @@ class Listeners:
         for name in idle:
             listeners = self._sets[name]
             same = [(each.name, each.url) for each in listeners] == [(each.name, each.url) for each in wanted]
-            if same and not any(each.in_flight for each in listeners):
+            if same and not any(each.in_flight + each.in_flight_elsewhere for each in listeners):
                 return self._sets.pop(name)
         return None
 

@@ -111,7 +111,7 @@ class ProxyMeasures:
         yield from self._exchanges.collect()
         in_flight: Counter[tuple[str, ...]] = Counter()
         for server in self._servers():
-            in_flight[server.name,] += server.in_flight
+            in_flight[server.name,] += server.in_flight + server.in_flight_elsewhere
         yield gauges("rollcall_exchanges_in_flight", "Exchanges on their way, by server.", ["server"], in_flight)
         yield gauge("rollcall_spool_batches", "Batches of events that wait on disk.", self._sender.spooled)
         yield gauge("rollcall_rejected_batches", "Batches that the collector has refused.", self._sender.rejected)

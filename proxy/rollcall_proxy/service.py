@@ -274,7 +274,7 @@ async def _drained(listeners: Listeners, crew: Crew, seconds: float, hurry: asyn
 
 async def _in_flight(listeners: Listeners, crew: Crew) -> int:
     await crew.settled()
-    return crew.in_flight + sum(upstream.in_flight for upstream in listeners.all())
+    return sum(upstream.in_flight + upstream.in_flight_elsewhere for upstream in listeners.all())
 
 
 async def _take_over(succession: Succession, sender: Sender) -> None:

@@ -91,7 +91,8 @@ class Upstream:
     """A registered server: its real address, and the listener that stands for it.
 
     `place` and `prefix` are the URL's parts; `limits` is None where Rollcall waits for ever, as Gym would (observe).
-    `used_at`: when it was last registered, or sent anything.
+    `in_flight_elsewhere`: exchanges that workers carry, as they told last. `used_at`: when it was last registered, or
+    sent anything.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Upstream:
     listener: str = ""
     address: tuple[str, int] = ("", 0)
     in_flight: int = 0
+    in_flight_elsewhere: int = 0
     has_run: bool = False
     used_at: float = 0.0
     place: wire.Address = field(init=False)

@@ -54,6 +54,35 @@ async def test_the_processes_take_turns_and_every_call_is_counted(world: World) 
     assert (seen["exchanges"], seen["owned"]) == (6, 6)
     [agent] = [each for each in (await world.status())["servers"] if each["server"] == "agent"]
     assert agent["made"] == 6
+    metrics = (await world.main("GET", "/metrics")).body.decode()
+    assert 'rollcall_exchanges_total{outcome="good",role="model",server="model"} 6.0' in metrics
+
+
+async def test_what_workers_carry_is_in_flight(world: World) -> None:
+    """Two calls that wait for their answers, one in each process."""
+    asked, opened = asyncio.Semaphore(0), asyncio.Event()
+
+    async def respond(_: web.Request) -> web.Response:
+        asked.release()
+        await opened.wait()
+        return GOOD.response()
+
+    async def play(call: Caller) -> object:
+        waiting = [asyncio.ensure_future(call("model", RESPONSES, {"number": number})) for number in range(2)]
+        for _ in waiting:
+            await asked.acquire()
+        assert await eventually(lambda: _in_flight(world, "model", 2))
+        opened.set()
+        await asyncio.gather(*waiting)
+        return RESULT
+
+    assert told(await played(world, play, model=FakeServer("model", {RESPONSES: respond}))) == (200, None)
+    assert await eventually(lambda: _in_flight(world, "model", 0))
+
+
+async def _in_flight(world: World, server: str, wanted: int) -> bool:
+    metrics = (await world.main("GET", "/metrics")).body.decode()
+    return f'rollcall_exchanges_in_flight{{server="{server}"}} {wanted}.0' in metrics
 
 
 @pytest.mark.parametrize("before", [0, 1], ids=["first process first", "worker first"])

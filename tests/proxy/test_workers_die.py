@@ -138,6 +138,38 @@ async def test_workers_end_with_the_first_process(stage: Stage, end: Callable[[P
     await asyncio.gather(running, return_exceptions=True)
 
 
+async def test_a_call_that_a_worker_carries_may_end_before_the_proxy_does(stage: Stage) -> None:
+    """SIGTERM while it is in flight: it is answered, its rollout succeeds, and the proxy ends with 0."""
+    world, asked, opened = await stage(), asyncio.Event(), asyncio.Event()
+    await world.proxy_stops()
+
+    async def respond(_: object) -> object:
+        asked.set()
+        await opened.wait()
+        return Said({"status": "completed", "output": []}).response()
+
+    async def play(call: Caller) -> object:
+        await call("model", "/v1/models", method="GET")  # the first process has the turn
+        assert (await call("model", RESPONSES)).status == 200
+        return RESULT
+
+    async with proxy_process(world, workers="2") as proxy:
+        await world.plays(play, "agent", model=FakeServer("model", {RESPONSES: respond}))
+        await world.expects(("agent", 0, 0))
+        running = asyncio.ensure_future(world.run())
+        await asked.wait()
+        proxy.process.terminate()
+        await eventually(lambda: _drains(world))
+        opened.set()
+        assert told(await running) == (200, None)
+        assert await proxy.process.wait() == 0
+    assert await world.totals() == {"expected": 1, "succeeded": 1}
+
+
+async def _drains(world: World) -> bool:
+    return (await world.main("GET", "/readyz")).status == 503
+
+
 async def test_a_signal_for_the_whole_group_is_the_first_processs_to_obey(stage: Stage) -> None:
     """What a terminal's Ctrl-C sends to all: a worker that gets one alone goes on."""
     world = await stage(workers=2)

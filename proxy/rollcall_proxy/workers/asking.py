@@ -1,9 +1,12 @@
 """Asking for many at once: who comes while the question is out waits for the next answer, together with all who do."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 
 from rollcall_collector.tasks import spawn
+
+log = logging.getLogger(__name__)
 
 
 class Rounds:
@@ -26,7 +29,10 @@ class Rounds:
         try:
             while self._waiting:
                 waiting, self._waiting = self._waiting, []
-                await self._ask()
+                try:
+                    await self._ask()
+                except Exception:  # whatever it is, who waits must go on
+                    log.exception("asking the workers failed in Rollcall")
                 for answered in waiting:
                     if not answered.done():
                         answered.set_result(None)

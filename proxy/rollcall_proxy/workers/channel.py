@@ -123,5 +123,9 @@ class Channel:
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
-    """The two ends of a channel."""
-    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    """The two ends of a channel. Raises OSError on systems that have none (macOS)."""
+    try:
+        return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    except OSError as error:
+        text = f"this system has no packets between processes, which workers need: {error.strerror}; leave workers out"
+        raise OSError(error.errno, text) from error

@@ -23,12 +23,8 @@ class Crew(Protocol):
     async def listen(self, bound: socket.socket, upstream: Upstream, handler: Handler) -> None:
         """Serve what comes to a bound socket; `handler` gets what comes to this process, or must be done by it."""
 
-    @property
-    def in_flight(self) -> int:
-        """Exchanges that were in flight in workers when these were settled last."""
-
     async def settled(self) -> None:
-        """Returns when everything is in that workers have seen before this was called."""
+        """Returns when everything is in that workers have seen before this was called, and how many are in flight."""
 
     def dispatch_over(self, dispatch: str) -> None:
         """A dispatch has ended."""
@@ -39,8 +35,6 @@ class Crew(Protocol):
 
 class Alone:
     """A proxy of one process."""
-
-    in_flight = 0
 
     def __init__(self, engine: wire.Engine) -> None:
         self._engine = engine

@@ -43,6 +43,10 @@ class Hearing:
             if run is not None:
                 self.watch.saw(upstream.name, upstream.kind, run, caller, times)
 
+    def ended(self, counted: list[Any]) -> None:
+        """Exchanges that have ended, as a worker's `Exchanges` has counted them."""
+        self.records.spans.measured.add(counted)
+
     async def bad(self, about: dict[str, Any], departure: Departure) -> str:
         """An exchange that did not end well; returns its call when its tag is stored."""
         tag, key = self._tag(about), key_from(about["key"])

@@ -21,8 +21,8 @@ _STARTS_S = 60.0
 class Worker:
     """A worker, as the first process sees it.
 
-    `heard_at`: when it wrote what was heard of it last. `asked`: what it has still to answer, by number. `gone` is done
-    when nothing more will be heard of it.
+    `heard_at`: when it wrote what was heard of it last. `in_flight`: exchanges by listener. `asked`: what it has still
+    to answer, by number. `gone` is set when nothing more will be heard of it.
     """
 
     process: asyncio.subprocess.Process
@@ -32,7 +32,7 @@ class Worker:
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     asked: "dict[int, asyncio.Future[None]]" = field(default_factory=dict)
     number: int = 0
-    in_flight: int = 0
+    in_flight: list[int] = field(default_factory=list)
     stops: bool = False
 
     @property

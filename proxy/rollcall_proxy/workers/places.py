@@ -1,7 +1,6 @@
 """The listeners of a proxy with workers: connections are accepted here, and spread."""
 
 import asyncio
-import errno
 import logging
 import socket
 from collections import Counter
@@ -18,8 +17,7 @@ Process = TypeVar("Process")
 
 BACKLOG = 4096
 _AGAIN_S = 0.2
-"""Seconds after which connections are accepted again where there were no more open files."""
-_PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""Seconds after which connections are accepted again where they could not be: mostly, no more files may be open."""
 
 
 @dataclass
@@ -68,9 +66,7 @@ class Accepting:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                if error.errno not in _PASSING:
-                    raise
-                log.error("no connection can be accepted: %s; raise the limit of open files", error.strerror)
+                log.error("no connection can be accepted: %s; tried again in %g s", error.strerror, _AGAIN_S)
                 self._loop.remove_reader(self._bound.fileno())
                 self._again = self._loop.call_later(_AGAIN_S, self._loop.add_reader, self._bound.fileno(), self._accept)
                 return

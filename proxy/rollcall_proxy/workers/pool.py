@@ -59,9 +59,9 @@ class Pool:
         self._closing = False
         self._kinds: dict[str, Callable[[Worker, Message], None]] = {
             "ready": self._is_ready,
-            "answer": self._answer,
+            "answer": lambda worker, said: worker.answered(said.about["number"]),
             "spans": lambda _, said: hearing.spans.put(said.about["dispatch"], said.data, said.about["count"]),
-            "seen": self._seen,
+            "counts": self._counts,
             "bad": self._bad,
             "good": lambda _, said: hearing.good(said.about),
             "not_inspected": lambda _, said: hearing.not_inspected(said.about),
@@ -92,11 +92,6 @@ class Pool:
         upstream.departure.tell = lambda departure: self._tell_all("departure", departure_as_json(departure))
         self._tell_all("place", place_as_json(place.number, place.upstream))
         self._accepting.append(Accepting(bound, lambda accepted: self._spread(place, accepted)))
-
-    @property
-    def in_flight(self) -> int:
-        """Exchanges that were in flight in workers when these were settled last."""
-        return sum(worker.in_flight for worker in self._workers)
 
     async def settled(self) -> None:
         """Returns when everything is in that workers have seen before this was called."""
@@ -171,6 +166,7 @@ class Pool:
             self._died(worker)
         for number in list(worker.asked):
             worker.answered(number)
+        self._carries(worker, [])
         for place in self._places:
             place.open.pop(worker, None)
 
@@ -262,18 +258,27 @@ class Pool:
     def _is_ready(self, worker: Worker, _: Message) -> None:
         worker.ready.set()
 
-    def _answer(self, worker: Worker, said: Message) -> None:
-        worker.in_flight = said.about["in_flight"]
-        worker.answered(said.about["number"])
-
-    def _seen(self, _: Worker, said: Message) -> None:
+    def _counts(self, worker: Worker, said: Message) -> None:
         self._hearing.seen(said.about["seen"], lambda number: self._places[number].upstream)
+        self._hearing.ended(said.about["ended"])
+        self._carries(worker, said.about["in_flight"])
+
+    def _carries(self, worker: Worker, in_flight: list[int]) -> None:
+        """A worker has so many exchanges in flight, by listener."""
+        for sign, numbers in ((-1, worker.in_flight), (1, in_flight)):
+            for place, number in zip(self._places, numbers, strict=False):
+                place.upstream.in_flight_elsewhere += sign * number
+        worker.in_flight = in_flight
 
     def _bad(self, worker: Worker, said: Message) -> None:
         self._work("tag of a worker's", self._tagged(worker, said.about))
 
     async def _tagged(self, worker: Worker, about: dict[str, Any]) -> None:
-        call = await self._hearing.bad(about, self._departures[about["url"]])
+        call = ""
+        try:
+            call = await self._hearing.bad(about, self._departures[about["url"]])
+        except Exception:  # whatever it is, the exchange must end
+            log.exception("the tag of a worker's exchange failed in Rollcall")
         worker.channel.send("stored", {"number": about["number"], "call": call})
 
     def _window(self, worker: Worker, said: Message) -> None:

@@ -71,7 +71,7 @@ class Worker:
         """Tell from time to time what has been counted."""
         while True:
             await asyncio.sleep(_TOLD_S)
-            self._telling.tell_seen()
+            self._tell_counts()
 
     async def tell_spans(self) -> None:
         """Tell from time to time what was seen of dispatches that go on."""
@@ -83,7 +83,7 @@ class Worker:
         """End as the engine does, and tell the rest."""
         await self._engine.close(grace)
         self._forwarder.close()
-        self._telling.tell_seen()
+        self._tell_counts()
         self._spans.tell()
 
     def _adopt(self, said: Message) -> None:
@@ -133,13 +133,15 @@ class Worker:
         self._spans.close(said["dispatch"])
 
     def _tell(self, said: dict[str, Any]) -> None:
-        self._telling.tell_seen()
+        self._tell_counts()
         self._answer(said)
+
+    def _tell_counts(self) -> None:
+        self._telling.tell_counts([upstream.in_flight for upstream in self._upstreams.values()])
 
     def _answer(self, said: dict[str, Any]) -> None:
         if "number" in said:
-            in_flight = sum(upstream.in_flight for upstream in self._upstreams.values())
-            self._channel.send("answer", {"number": said["number"], "in_flight": in_flight})
+            self._channel.send("answer", {"number": said["number"]})
 
     def _window_of(self, url: str) -> Window:
         if url not in self._windows:

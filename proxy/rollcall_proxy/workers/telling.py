@@ -48,6 +48,7 @@ class Telling:
     def __init__(self, channel: Channel, in_force: InForce, standing: Standing, spans: Spans) -> None:
         self._channel, self.in_force, self._standing, self.spans = channel, in_force, standing, spans
         self._seen: Counter[Seen] = Counter()
+        self._in_flight: list[int] = []
         self._ids: Iterator[int] = count()
         self._stored: dict[int, asyncio.Future[str]] = {}
 
@@ -57,10 +58,12 @@ class Telling:
         if exchange.dispatch is not None and owner is not None:
             self._seen[exchange.dispatch, server, owner.server, exchange.role in MODEL_ROLES] += 1
 
-    def tell_seen(self) -> None:
-        """Tell what has been counted since it was told last."""
-        if self._seen:
-            self._channel.send("seen", {"seen": [[*what, times] for what, times in self._seen.items()]})
+    def tell_counts(self, in_flight: list[int]) -> None:
+        """Tell what has been counted since it was told last, and what is in flight, by the servers' numbers."""
+        seen, ended = [[*what, times] for what, times in self._seen.items()], self.spans.measured.taken()
+        if seen or ended or in_flight != self._in_flight:
+            self._channel.send("counts", {"seen": seen, "ended": ended, "in_flight": in_flight})
+            self._in_flight = in_flight
             self._seen.clear()
 
     async def ended_badly(self, exchange: Exchange, bad: Bad, leaving: bool = False) -> None:
