@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from . import answers, bodies
+from .browser import TYPES
 from .store.grouping import WAYS
 from .store.reading import SPANS
 
@@ -61,6 +62,7 @@ STATES = ("succeeded", "failed", "omitted", "running", "missing")
 
 METRICS = "application/openmetrics-text"
 PLAIN, LINES, EVENTS = "text/plain", "application/jsonl", "text/event-stream"
+HTML, OF_THE_PAGE = TYPES[".html"], tuple(TYPES.values())
 
 WAIT_S = (50, 3600)
 """Seconds to wait: (default, highest). A proxy that passes the question on waits for less than a minute."""
@@ -90,12 +92,12 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         "/",
         "overview",
-        "The newest run: text for people, JSON where `Accept` names it",
+        "The newest run: a page for browsers, text for people, JSON where `Accept` names it",
         "runs",
         answer=answers.Status | answers.Runs,
         query=[FORM],
         problems=[503],
-        also=[PLAIN],
+        also=[PLAIN, HTML],
     ),
     Route(
         "GET",
@@ -203,6 +205,15 @@ ROUTES: tuple[Route, ...] = (
         also=[PLAIN],
     ),
     _run("/failures.jsonl", "failures", "The failure rows, one for each failed attempt", None, also=[LINES]),
+    Route(
+        "GET",
+        "/page/{file}",
+        "page",
+        "A file of the page for browsers",
+        "service",
+        also=tuple(TYPES.values()),
+        problems=[404],
+    ),
     Route("GET", "/v1/policy", "policy", "The policy in force", "service", answer=answers.PolicyInForce),
     Route("GET", "/healthz", "healthz", "The process lives", "service", answer=answers.Said),
     Route(

@@ -24,6 +24,7 @@ from .bodies import (
     parsed,
     validated,
 )
+from .browser import Page, wants_page
 from .contract.policy import Policy, policy_from
 from .diverted import tell_rulings
 from .failures_text import failures_text, rollouts_text, timeline_text
@@ -83,7 +84,7 @@ class Collector:
         mounted: Mounted | None = None,
     ) -> None:
         self._writer, self._reader, self._policy, self._now = writer, reader, policy, clock
-        self._mounted, self._following = mounted, Following()
+        self._mounted, self._following, self._page = mounted, Following(), Page()
         self._measures = CollectorMeasures(lambda: reader.measures(clock()), writer, lambda: self._following.followers)
         self._metrics = registry(self._measures)
 
@@ -107,13 +108,19 @@ class Collector:
         return await self._read(scraped, request, self._metrics)
 
     async def overview(self, request: web.Request) -> web.Response:
-        """The latest run: JSON when asked for, else text for people."""
+        """The page for browsers; for others the latest run, as JSON when asked for, else as text for people."""
+        if wants_page(request):
+            return self._page.answer(request)
         wants_json = not wants_text(request, unless="application/json")
         try:
             status = self._with_trouble(await self._read(self._reader.status, "latest", self._now()))
         except Problem:
             return json_response({"runs": []}) if wants_json else web.Response(text=NO_RUN)
         return json_response(status) if wants_json else web.Response(text=status_text(status))
+
+    async def page(self, request: web.Request) -> web.Response:
+        """A file of the page for browsers."""
+        return self._page.answer(request, request.match_info["file"])
 
     async def healthz(self, _: web.Request) -> web.Response:
         """The process lives."""
