@@ -69,6 +69,11 @@ WAIT_S = (50, 3600)
 
 FORM = one_of("format", "the form of the answer; else `Accept` decides", ("text", "json"))
 
+GATED = (
+    text("server", "only benchmarks that are sent to this server"),
+    text("told_by", "the proxy that asks for a dispatcher: the others are waited for until they have told all"),
+)
+
 _RUN, _READ, _WRITE = "/v1/runs/{run}", (404, 503), (400, 404, 503)
 
 
@@ -142,7 +147,7 @@ ROUTES: tuple[Route, ...] = (
         "gate",
         "Which benchmarks' metrics are released",
         answers.Gate,
-        query=[text("server", "only benchmarks that are sent to this server"), FORM],
+        query=[*GATED, FORM],
         also=[PLAIN],
     ),
     _post(
@@ -151,7 +156,7 @@ ROUTES: tuple[Route, ...] = (
         "The same, asked by a dispatcher that dispatches nothing more",
         answers.Gate,
         None,
-        query=[text("server", "only benchmarks that are sent to this server"), FORM],
+        query=[*GATED, FORM],
         also=[PLAIN],
         tag="dispatchers",
         problems=_READ,

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -46,6 +46,7 @@ from .store.hearing import steady_clock
 from .store.judging import Changed, reapply
 from .store.placing import forget, moves, note_healed, note_moved
 from .store.reading import UnknownRunError
+from .store.reporting import note_told
 from .store.writing import (
     InputsChangedError,
     SessionConflictError,
@@ -62,6 +63,9 @@ Result = TypeVar("Result")
 
 STREAMED = 20
 """Runs in the stream of all: as many as a page shows."""
+
+TOLD_S = 6.0
+"""Seconds for which a question for metrics waits for proxies that have yet to tell; they report every 2 s."""
 
 BODY_LIMIT = 512 * 1024 * 1024
 """Bytes of a request's body that are read: the rollouts of a run come in one."""
@@ -132,19 +136,19 @@ class Collector:
     async def events(self, request: web.Request) -> web.Response:
         """Take in a batch of a proxy's events; answered once they are committed."""
         with self._room(request):
-            batch = await parsed(BATCH, request)
+            batch, now = await parsed(BATCH, request), self._now()
             job = partial(
                 apply_events,
                 sender=batch.sender,
                 first=batch.first,
                 events=batch.events,
                 policy=self._policy,
-                now=self._now(),
+                now=now,
             )
             rulings = await self._write(job)
         self._measures.saw(batch.events)
         tell_rulings(rulings)
-        return json_response({"rulings": rulings})
+        return json_response({"rulings": rulings, "now": now})
 
     async def put_session(self, request: web.Request) -> web.Response:
         """A dispatcher has started."""
@@ -231,10 +235,25 @@ class Collector:
         return web.Response(text=timeline_text(found)) if wants_text(request) else json_response(found)
 
     async def gate(self, request: web.Request) -> web.Response:
-        """Which benchmarks' metrics are released."""
-        run, server = request.match_info["run"], request.query.get("server")
-        found = await self._read(self._reader.gate, run, self._now(), server, self._writer.trouble)
+        """Which benchmarks' metrics are released.
+
+        A proxy that asks in a dispatcher's name says so: then all others are waited for until they have told.
+        """
+        run, server, asked_at = request.match_info["run"], request.query.get("server"), None
+        if (teller := request.query.get("told_by")) is not None:
+            asked_at = self._now()
+            await self._all_told(run, teller, asked_at)
+        found = await self._read(self._reader.gate, run, self._now(), server, self._writer.trouble, asked_at)
         return web.Response(text=gate_text(found)) if wants_text(request) else json_response(found)
+
+    async def _all_told(self, run: str, teller: str, asked_at: float) -> None:
+        """Wait a while until every proxy has told what it knew at a time."""
+        with suppress(Problem):  # a store that cannot be written withholds by itself
+            await self._write(partial(note_told, proxy=teller, now=asked_at))
+        while await self._read(self._reader.unreported, run, self._now(), asked_at):
+            if self._now() - asked_at > TOLD_S:
+                return
+            await asyncio.sleep(0.1)
 
     async def ask_gate(self, request: web.Request) -> web.Response:
         """The same, asked by a dispatcher that dispatches nothing more: what was seen is all there is."""

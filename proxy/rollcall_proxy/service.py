@@ -15,6 +15,7 @@ from rollcall_collector.contract.exchange import Event, ProxyGone, Topology
 from rollcall_collector.serving import Problem, bind, json_response, problems, read_json, url_of
 from rollcall_collector.settings import split_address
 from rollcall_collector.tasks import background
+from yarl import URL
 
 from . import wire
 from .carriers import Carriers
@@ -160,17 +161,22 @@ class MainPort:
             await self._crew.settled()
             self._sender.put(*self._untold())
             self._sessions.ended(session)
-        return await self.relay(request)
+        answer = await self.relay(request)
+        if isinstance(body, dict) and body.get("state") == "ended":
+            await self._gate.report()
+        return answer
 
     async def once_all_is_told(self, request: web.Request) -> web.Response:
         """What the collector answers once all that this proxy knows has reached it."""
         if doubt := await self._gate.undelivered():
             raise Problem(503, "unknown is not complete", doubt)
-        return await self.relay(request)
+        asks = request.path.endswith("/gate")
+        return await self.relay(request, request.rel_url.extend_query(self._gate.told_by) if asks else None)
 
-    async def relay(self, request: web.Request) -> web.Response:
-        """Pass a request about runs and sessions on to the collector."""
-        status, kind, body = await self._asked(request.method, request.raw_path, await request.read())
+    async def relay(self, request: web.Request, url: URL | None = None) -> web.Response:
+        """Pass a request about runs and sessions on to the collector, under another URL where one is given."""
+        path = request.raw_path if url is None else url.raw_path_qs
+        status, kind, body = await self._asked(request.method, path, await request.read())
         return web.Response(status=status, body=body, headers={"Content-Type": kind})
 
     async def _ask(self, method: str, path: str) -> None:
@@ -341,8 +347,13 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
         hearing = Hearing(records=records, ledger=ledger, carriers=carriers, watch=watch, spans=span_sender)
         crew: Crew = Pool(settings, engine, hearing, in_force) if settings.workers > 1 else Alone(engine)
         stack.callback(crew.abandon)
-        reporter = Reporter(control, settings.collector, sender, succession.proxy)
-        gate = Gate(control, settings.collector, sender, untold, crew, reporter.report)
+
+        async def known() -> list[Event]:
+            await crew.settled()
+            return untold()
+
+        reporter = Reporter(control, settings.collector, sender, succession.proxy, known)
+        gate = Gate(control, settings.collector, sender, known, reporter)
         forwarder = Forwarder(engine, records, observe, settings.inspect_limit)
         run = OutermostRun(
             forwarder=forwarder,
