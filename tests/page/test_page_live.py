@@ -17,6 +17,7 @@ Opened = Callable[..., Opening]
 async def test_nothing_yet_then_a_run_appears_by_itself(collector: Client, opened: Opened) -> None:
     async with opened(collector.url) as page:
         await expect(page.locator("h1")).to_have_text("No run has been seen yet")
+        await expect(page.locator("#connection")).to_have_text("● Live")
         await collector.session()
         await collector.expects(0, 1)
         await expect(page.locator("#totals")).to_contain_text("expected2")

@@ -13,14 +13,16 @@ export const svg = (name, facts, ...children) => filled(document.createElementNS
 function filled(made, facts, children) {
   for (const [key, value] of Object.entries(facts ?? {})) {
     if (key === "on") for (const [event, heard] of Object.entries(value)) made.addEventListener(event, heard);
-    else if (value !== null && value !== undefined && value !== false) made.setAttribute(key, value === true ? "" : value);
+    else if (value !== null && value !== undefined && value !== false)
+      made.setAttribute(key, value === true ? "" : value);
   }
   made.append(...wanted(children));
   return made;
 }
 
 /** Without what a condition has left out. */
-const wanted = (children) => children.flat(2).filter((child) => child !== null && child !== undefined && child !== false && child !== "");
+const wanted = (children) =>
+  children.flat(2).filter((child) => child !== null && child !== undefined && child !== false && child !== "");
 
 /** What a model, a server or a file has said: apart from the text around it, in whichever direction it is written. */
 export const foreign = (text, facts) => el("bdi", facts, visible(text));

@@ -22,7 +22,11 @@ export class Pace {
     this.#seen.push({ now, done });
     // One sample before the span stays, so that a silent stretch counts in full; of those of one second, the last.
     while (this.#seen.length > 1 && this.#seen[1].now < now - SPAN_MS) this.#seen.shift();
-    if (this.#seen.length > 2 && now - this.#seen.at(-2).now < 1000 && this.#seen.at(-2).now - this.#seen.at(-3).now < 1000) {
+    if (
+      this.#seen.length > 2 &&
+      now - this.#seen.at(-2).now < 1000 &&
+      this.#seen.at(-2).now - this.#seen.at(-3).now < 1000
+    ) {
       this.#seen.splice(-2, 1);
     }
   }
