@@ -13,11 +13,12 @@ from . import Plan, Row, said
 
 ROLLOUTS = 100_000
 
-_WHOLE = "performance.getEntriesByName('whole').length"
+_SEEN = """() => new Promise((done) => new PerformanceObserver((marks) => {
+  for (const { name, startTime } of marks.getEntries()) {
+    if (name === "whole") done([performance.getEntriesByName("first-contentful-paint")[0].startTime, startTime]);
+  }
+}).observe({ type: "mark", buffered: true }))"""
 """The page says by a mark (W3C User Timing) that all of it has been painted: counts, groups, plot and table."""
-
-_SEEN = """() => [performance.getEntriesByName("first-contentful-paint")[0].startTime,
-                  performance.getEntriesByName("whole")[0].startTime]"""
 
 
 def measure(plan: Plan) -> Iterator[Row]:
@@ -46,7 +47,6 @@ def _seen(browser: Browser, url: str) -> tuple[float, float]:
     try:
         page = context.new_page()
         page.goto(url)
-        page.wait_for_function(_WHOLE)
         first, whole = page.evaluate(_SEEN)
         return float(first), float(whole)
     finally:

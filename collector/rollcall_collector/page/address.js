@@ -1,7 +1,17 @@
 /* What is looked at, kept in the address after `#`, so that a link shows the same and the back button works. */
 
 /** Each name with what it is where the address does not say. An empty run is the newest one. */
-const PLAIN = { run: "", group: "cause", state: "failed", benchmark: "", cause: "", q: "", after: "0", rollout: "", of: "" };
+const PLAIN = {
+  run: "",
+  group: "cause",
+  state: "failed",
+  benchmark: "",
+  cause: "",
+  q: "",
+  after: "0",
+  rollout: "",
+  of: "",
+};
 
 /** What may be said, where that is not any text. */
 const CHOICES = {

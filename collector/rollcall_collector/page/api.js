@@ -10,6 +10,11 @@ export class Trouble extends Error {
 
 const PATIENCE_MS = 20_000;
 
+let ahead = 0;
+
+/** Milliseconds since the epoch by the collector's clock, which the times in its answers are of. */
+export const clock = () => Date.now() + ahead;
+
 /** The address of a page about a run. */
 export const ofRun = (run, rest = "") => `v1/runs/${encodeURIComponent(run)}${rest}`;
 
@@ -21,6 +26,9 @@ export async function read(path, query = {}) {
   try {
     const signal = AbortSignal.timeout(PATIENCE_MS);
     answer = await fetch(address, { headers: { Accept: "application/json" }, cache: "no-store", signal });
+    // The Date field is of whole seconds (RFC 9110, section 5.6.7): what is within one of them is no difference.
+    const difference = Date.parse(answer.headers.get("Date")) - Date.now();
+    ahead = Math.abs(difference) > 2_000 ? difference : 0;
     if (answer.ok) return await answer.json();
   } catch (error) {
     throw new Trouble(0, `the collector does not answer (${error.name})`);

@@ -16,7 +16,15 @@ const TAGS = 50;
 export function drawRollout(node, rollout, more) {
   replace(
     node,
-    el("p", { class: "lead" }, state(rollout.state), " in ", foreign(rollout.benchmark), rollout.class && [": ", foreign(rollout.class)], rollout.terminal && el("span", { class: "badge" }, "terminal")),
+    el(
+      "p",
+      { class: "lead" },
+      state(rollout.state),
+      " in ",
+      foreign(rollout.benchmark),
+      rollout.class && [": ", foreign(rollout.class)],
+      rollout.terminal && el("span", { class: "badge" }, "terminal"),
+    ),
     others(rollout),
     rollout.dispatches.length ? null : el("p", { class: "empty" }, "No /run of it has been seen."),
     rollout.dispatches.toReversed().map((each) => dispatch(each, rollout.now, more)),
@@ -25,8 +33,21 @@ export function drawRollout(node, rollout, more) {
 
 function others(rollout) {
   const names = rollout.benchmarks.filter((name) => name !== rollout.benchmark);
-  const to = (name) => el("a", { href: link({ run: rollout.run, rollout: rollout.id, of: name }), "data-key": `of ${name}` }, foreign(name));
-  return names.length > 0 && el("p", { class: "note" }, `Also rollout ${rollout.id}: `, names.map((name, index) => [index ? ", " : "", to(name)]));
+  const to = (name) =>
+    el(
+      "a",
+      { href: link({ run: rollout.run, rollout: rollout.id, of: name }), "data-key": `of ${name}` },
+      foreign(name),
+    );
+  return (
+    names.length > 0 &&
+    el(
+      "p",
+      { class: "note" },
+      `Also rollout ${rollout.id}: `,
+      names.map((name, index) => [index ? ", " : "", to(name)]),
+    )
+  );
 }
 
 function dispatch(found, now, more) {
@@ -34,10 +55,22 @@ function dispatch(found, now, more) {
   return el(
     "section",
     { class: "dispatch" },
-    el("h3", null, `Attempt ${found.attempt}`, " ", state(found.state), found.class && el("span", { class: "badge" }, foreign(found.class))),
+    el(
+      "h3",
+      null,
+      `Attempt ${found.attempt}`,
+      " ",
+      state(found.state),
+      found.class && el("span", { class: "badge" }, foreign(found.class)),
+    ),
     el("p", { class: "note" }, began(found, open ? now : null), " · dispatch ", foreign(found.dispatch)),
     found.root_cause && rootCause(found.root_cause),
-    found.spans.length > 0 && el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Calls of attempt ${found.attempt}` }, waterfall(found, open ? now : null)),
+    found.spans.length > 0 &&
+      el(
+        "div",
+        { class: "scroll", tabindex: "0", role: "region", "aria-label": `Calls of attempt ${found.attempt}` },
+        waterfall(found, open ? now : null),
+      ),
     left(found, more),
     tags(found),
   );
@@ -45,7 +78,10 @@ function dispatch(found, now, more) {
 
 function began(found, now) {
   if (found.started_at === null) return "known from its failure row alone";
-  const span = found.ended_at === null ? now && `, for ${duration(now - found.started_at)} so far` : `, took ${duration(found.ended_at - found.started_at)}`;
+  const span =
+    found.ended_at === null
+      ? now && `, for ${duration(now - found.started_at)} so far`
+      : `, took ${duration(found.ended_at - found.started_at)}`;
   return ["began ", time(found.started_at), span || ""];
 }
 
@@ -65,9 +101,21 @@ function rootCause(cause) {
 function left(found, more) {
   const [shown, known] = [found.spans.length, found.spans_known];
   return [
-    shown < known && el("p", null, `The first ${number(shown)} of ${number(known)} calls. `, el("button", { type: "button", "data-key": `more ${found.dispatch}`, on: { click: () => more(known) } }, "Show all")),
+    shown < known &&
+      el(
+        "p",
+        null,
+        `The first ${number(shown)} of ${number(known)} calls. `,
+        el(
+          "button",
+          { type: "button", "data-key": `more ${found.dispatch}`, on: { click: () => more(known) } },
+          "Show all",
+        ),
+      ),
     found.spans_lost > 0 && el("p", { class: "note" }, `${plural(found.spans_lost, "call")} not kept.`),
-    !known && !found.spans_lost && el("p", { class: "note" }, "No calls are kept of it; what went wrong is in its tags."),
+    !known &&
+      !found.spans_lost &&
+      el("p", { class: "note" }, "No calls are kept of it; what went wrong is in its tags."),
   ];
 }
 
@@ -76,7 +124,7 @@ function tags(found) {
   const shown = found.tags.slice(0, TAGS);
   return el(
     "details",
-    { open: !found.spans.length },
+    { open: !found.spans.length, "data-key": `all tags ${found.dispatch}` },
     el("summary", { "data-key": `tags ${found.dispatch}` }, plural(found.tags.length, "tag")),
     el("ul", { class: "tags" }, shown.map(tag)),
     shown.length < found.tags.length && el("p", { class: "note" }, `The first ${TAGS}; the JSON has all.`),
@@ -88,7 +136,11 @@ function tag(each) {
   return el(
     "li",
     null,
-    foreign(causeWords(each)), times, each.recovered && el("span", { class: "badge" }, "recovered"), " ", el("small", null, time(each.ended_at)),
+    foreign(causeWords(each)),
+    times,
+    each.recovered && el("span", { class: "badge" }, "recovered"),
+    " ",
+    el("small", null, time(each.ended_at)),
     each.message && el("div", { class: "said" }, foreign(each.message)),
     each.excerpt && el("pre", { tabindex: "0", "aria-label": "what the server said" }, foreign(each.excerpt)),
   );

@@ -1,13 +1,15 @@
 /* The page: what the address names is read, drawn, and read again when the run's status changes. */
 
 import { addressed, go, link, settle } from "./address.js";
-import { ofRun, read } from "./api.js";
+import { clock, ofRun, read } from "./api.js";
 import { drawBenchmarks } from "./benchmarks.js";
 import { drawing, el, focus, foreign, replace, time } from "./dom.js";
 import { CALLS, drawRollout } from "./drawer.js";
 import { drawGroups, drawTimeline } from "./failures.js";
 import { Following } from "./following.js";
 import { Pace } from "./pace.js";
+import { Part } from "./part.js";
+import { announce } from "./saying.js";
 import { drawServers } from "./servers.js";
 import { asked, drawChoices, drawRollouts, keyOf, options, totalOf } from "./rollouts.js";
 import { number, visible } from "./text.js";
@@ -16,66 +18,67 @@ import { drawPace, drawTotals, drawVerdict, drawWarnings, headline } from "./ver
 const byId = (id) => document.getElementById(id);
 const QUIET_MS = 2_000;
 const GROUPS = 20;
-const SAY_MS = 10_000;
 
 let at = addressed();
 let status = null;
 let since = Date.now();
 const pace = new Pace();
 
-/* The parts that are read besides the status. Each is read for the present address, and an answer that comes after a
-   later question is dropped. */
+/** A part about the run that is shown; it is drawn anew when the status or the address is another. */
+const part = (id, rest, query, draw) =>
+  new Part(
+    byId(id),
+    () => status && rest() !== null && { path: ofRun(status.run, rest()), query: query(), context: [status, at] },
+    draw,
+  );
 
-class Part {
-  #asked = 0;
-  #draw;
-
-  constructor(node, question, draw) {
-    this.node = node;
-    this.question = question;
-    this.#draw = drawing(draw);
-  }
-
-  async refresh() {
-    const mine = (this.#asked += 1);
-    const said = this.question();
-    if (!said) return;
-    try {
-      const found = await read(...said);
-      if (mine === this.#asked) this.show(found);
-    } catch (trouble) {
-      if (mine === this.#asked) this.fail(trouble);
-    }
-  }
-
-  show(found) {
-    this.node.removeAttribute("aria-busy");
-    this.#draw(found, status, at);
-  }
-
-  fail(trouble) {
-    if (trouble.status) this.#draw({ trouble: trouble.message }, status, at);
-  }
-}
-
-const unless = (node, draw) => (found, ...rest) =>
-  found.trouble ? replace(node, el("p", { class: "trouble" }, foreign(found.trouble))) : draw(found, ...rest);
-
-const part = (id, question, draw) => new Part(byId(id), question, unless(byId(id), draw));
+/* The parts that are read besides the status. */
 
 let calls = CALLS;
+let inFlight = false;
 
 const parts = {
-  timeline: part("timeline", () => [ofRun(status.run, "/timeline")], (found) => drawTimeline(byId("timeline"), found, status.state === "running" ? Date.now() / 1000 : 0)),
-  groups: part("groups", () => [ofRun(status.run, "/failures"), { group: at.group, limit: GROUPS }], (found) => drawGroups(byId("groups"), status.run, found, at.cause)),
-  rollouts: part("rollouts", () => [ofRun(status.run, "/rollouts"), asked(at)], (found) => drawRollouts(byId("rollouts"), status.run, at, found, totalOf(at, status))),
-  rollout: part("rollout", () => at.rollout && [ofRun(status.run, `/rollouts/${encodeURIComponent(at.rollout)}`), { benchmark: at.of, spans: calls }], (found) => {
-    drawRollout(byId("rollout"), found, (wanted) => {
-      calls = wanted;
-      parts.rollout.refresh();
-    });
-  }),
+  timeline: part(
+    "timeline",
+    () => "/timeline",
+    () => ({}),
+    (found) => {
+      drawTimeline(byId("timeline"), found, status.state === "running" ? clock() / 1000 : 0);
+    },
+  ),
+  groups: part(
+    "groups",
+    () => "/failures",
+    () => ({ group: at.group, limit: GROUPS }),
+    (found) => {
+      drawGroups(byId("groups"), status.run, found, at.cause);
+    },
+  ),
+  rollouts: part(
+    "rollouts",
+    () => "/rollouts",
+    () => asked(at),
+    (found) => {
+      drawRollouts(byId("rollouts"), status.run, at, found, totalOf(at, status));
+    },
+  ),
+  rollout: part(
+    "rollout",
+    rolloutAsked,
+    () => ({ benchmark: at.of, spans: calls }),
+    (found) => {
+      inFlight = found.state === "running";
+      drawRollout(byId("rollout"), found, (wanted) => {
+        calls = wanted;
+        parts.rollout.refresh();
+      });
+    },
+  ),
 };
+
+function rolloutAsked() {
+  return at.rollout ? `/rollouts/${encodeURIComponent(at.rollout)}` : null;
+}
 
 /* Reading all of them again: at most every two seconds, and for at most a fifth of the time. */
 
@@ -90,7 +93,8 @@ async function refreshAll() {
   const begun = performance.now();
   refreshing = Promise.all(Object.values(parts).map((each) => each.refresh()));
   await refreshing;
-  if (!performance.getEntriesByName("whole").length) requestAnimationFrame(() => setTimeout(() => performance.mark("whole")));
+  if (!performance.getEntriesByName("whole").length)
+    requestAnimationFrame(() => setTimeout(() => performance.mark("whole")));
   await new Promise((done) => setTimeout(done, Math.max(QUIET_MS, 4 * (performance.now() - begun))));
   refreshing = null;
   if (again) {
@@ -108,6 +112,7 @@ const benchmarks = drawing((...shown) => drawBenchmarks(byId("benchmarks"), ...s
 const servers = drawing((...shown) => drawServers(byId("servers"), byId("policy"), ...shown));
 
 function told(found) {
+  const other = document.body.dataset.run !== found.run;
   const news = status === null || status.run !== found.run || JSON.stringify(found) !== JSON.stringify(status);
   const back = byId("connection").dataset.state !== "live";
   status = found;
@@ -129,15 +134,22 @@ function told(found) {
   byId("as-rows").href = ofRun(found.run, "/failures.jsonl");
   tick();
   name();
-  refreshAll();
+  if (other) for (const each of Object.values(parts)) each.clear();
+  if (other && refreshing) for (const each of Object.values(parts)) each.refresh();
+  else refreshAll();
 }
 
 function lost(trouble) {
-  const line = byId("connection");
   if (trouble.status === 404 || status === null) nothing(trouble.message);
-  line.dataset.state = "lost";
-  const seen = status === null ? [] : [". What is shown is as of ", time(since / 1000)];
-  replace(line, el("span", { "aria-hidden": "true" }, "✕ "), "Not connected: ", foreign(trouble.message), ...seen);
+  if (trouble.status === 404) {
+    connected();
+  } else {
+    const line = byId("connection");
+    line.dataset.state = "lost";
+    const said = trouble.status ? "No news: " : "Not connected: ";
+    const seen = status === null ? [] : [". What is shown is as of ", time(since / 1000)];
+    replace(line, el("span", { "aria-hidden": "true" }, "✕ "), said, foreign(trouble.message), ...seen);
+  }
   name();
 }
 
@@ -149,7 +161,15 @@ function nothing(text) {
   replace(
     byId("nothing"),
     el("h1", null, none ? "No run has been seen yet" : "Nothing to show"),
-    none ? el("p", null, "Start one with ", el("code", null, "rollcall run -- gym eval run …"), ". It appears here by itself.") : el("p", null, foreign(text)),
+    none
+      ? el(
+          "p",
+          null,
+          "Start one with ",
+          el("code", null, "rollcall run -- gym eval run …"),
+          ". It appears here by itself.",
+        )
+      : el("p", null, foreign(text)),
   );
 }
 
@@ -162,26 +182,15 @@ function connected() {
 
 /** What grows old without any news. */
 function tick() {
-  if (status) drawPace(byId("pace"), status, pace.of(status, performance.now(), Date.now()));
+  if (status) drawPace(byId("pace"), status, pace.of(status, performance.now(), clock()));
 }
 
-let said = "";
-let saidAt = -SAY_MS;
-let saying = 0;
-
-/** The tab's title, and a word to those who listen: when the verdict changes, and at most every ten seconds. */
+/** The verdict, in the tab's title and for those who listen. */
 function name() {
   const live = byId("connection").dataset.state === "live";
   const words = status === null ? "no run" : `${headline(status).words}, ${number(status.totals.failed)} failed`;
   document.title = `${live ? "" : "(not connected) "}${words} · Rollcall`;
-  clearTimeout(saying);
-  saying = setTimeout(() => {
-    const now = `${live ? "" : "Not connected. "}${words}`;
-    if (now === said) return;
-    said = now;
-    saidAt = performance.now();
-    byId("announced").textContent = now;
-  }, Math.max(0, saidAt + SAY_MS - performance.now()));
+  announce(`${live ? "" : "Not connected. "}${words}`);
 }
 
 /* The drawer. */
@@ -197,8 +206,8 @@ function drawDrawer(before) {
   replace(byId("drawer-title"), "Rollout ", foreign(at.rollout));
   if (before.rollout !== at.rollout || before.of !== at.of || !drawer.open) {
     calls = CALLS;
-    byId("rollout").setAttribute("aria-busy", "true");
-    replace(byId("rollout"), el("p", { class: "empty" }, "Reading …"));
+    inFlight = false;
+    parts.rollout.clear();
   }
   if (!drawer.open) {
     opened = before !== at && !before.rollout;
@@ -298,7 +307,8 @@ async function listRuns() {
   } catch {
     return; // the connection's line says it
   }
-  const words = (each) => `${visible(each.run)} · ${headline(each).words} · ${number(each.totals.succeeded)} of ${number(each.totals.expected)}`;
+  const count = ({ succeeded, expected }) => `${number(succeeded)} of ${number(expected)}`;
+  const words = (each) => `${visible(each.run)} · ${headline(each).words} · ${count(each.totals)}`;
   const known = runs.some((each) => each.run === at.run) || at.run === "" ? [] : [[at.run, visible(at.run)]];
   options(byId("run"), [["", "the newest run"], ...known, ...runs.map((each) => [each.run, words(each)])], at.run);
 }
@@ -311,3 +321,5 @@ drawDrawer(at);
 following.follow(at.run || "latest");
 setTimeout(listRuns, 500);
 setInterval(tick, 1000);
+// A call of an open rollout begins and ends without any news of the run.
+setInterval(() => drawer.open && inFlight && parts.rollout.refresh(), QUIET_MS);

@@ -6,6 +6,9 @@
 const SPAN_MS = 600_000;
 const ENOUGH_MS = 60_000;
 
+/** Seconds after a run's begin in which its rate says nothing. */
+const TOO_SOON_S = 10;
+
 export class Pace {
   #run = "";
   #seen = [];
@@ -19,12 +22,17 @@ export class Pace {
     this.#seen.push({ now, done });
     // One sample before the span stays, so that a silent stretch counts in full; of those of one second, the last.
     while (this.#seen.length > 1 && this.#seen[1].now < now - SPAN_MS) this.#seen.shift();
-    if (this.#seen.length > 2 && now - this.#seen.at(-2).now < 1000 && this.#seen.at(-2).now - this.#seen.at(-3).now < 1000) {
+    if (
+      this.#seen.length > 2 &&
+      now - this.#seen.at(-2).now < 1000 &&
+      this.#seen.at(-2).now - this.#seen.at(-3).now < 1000
+    ) {
       this.#seen.splice(-2, 1);
     }
   }
 
-  /** `{ perSecond, over, secondsLeft }`; null where nothing can be said. `over` says what it is measured over. */
+  /** `{ perSecond, over, secondsLeft }`; null where nothing can be said. `over` says what it is measured over. What is
+   * stalled has no end that a rate could tell. */
   of(status, now, wallClock) {
     if (status.state !== "running" || !this.#seen.length) return null;
     const first = this.#seen[0];
@@ -35,11 +43,11 @@ export class Pace {
       if (status.sessions !== 1) return null;
       [count, seconds, over] = [done, wallClock / 1000 - status.started_at, 0];
     }
-    if (seconds <= 0) return null;
+    if (seconds < TOO_SOON_S) return null;
     const perSecond = count / seconds;
-    const left = status.totals.expected - done;
+    const left = status.totals.expected - done - status.stalled;
     const known = status.expected_source === "materialized_inputs";
-    return { perSecond, over: over / 1000, secondsLeft: known && perSecond > 0 ? left / perSecond : null };
+    return { perSecond, over: over / 1000, secondsLeft: known && perSecond > 0 && left > 0 ? left / perSecond : null };
   }
 }
 

@@ -10,28 +10,53 @@ export const PAGE = 50;
 /** Characters of what a server said that a row shows; the drawer has all of it. */
 const SAID = 200;
 
-const TONES = { succeeded: ["✓", "good"], failed: ["✕", "bad"], omitted: ["–", "muted"], running: ["…", "open"], missing: ["?", "warn"] };
+const TONES = {
+  succeeded: ["✓", "good"],
+  failed: ["✕", "bad"],
+  omitted: ["–", "muted"],
+  running: ["…", "open"],
+  missing: ["?", "warn"],
+};
 
 /** A rollout's state as a mark. */
 export const state = (name, word = name) => mark(TONES[name]?.[0] ?? "·", word, TONES[name]?.[1] ?? "muted");
 
 /** What the collector is asked for the page that the address names. */
 export const asked = (at) => ({
-  state: at.state === "all" ? "" : at.state, benchmark: at.benchmark, cause: at.cause, q: at.q, limit: PAGE, after: at.after,
+  state: at.state === "all" ? "" : at.state,
+  benchmark: at.benchmark,
+  cause: at.cause,
+  q: at.q,
+  limit: PAGE,
+  after: at.after,
 });
 
 /** The page; `total` is how many there are in all, null where that is not known. */
 export function drawRollouts(node, run, at, found, total) {
   const after = Number(at.after);
   if (!found.rollouts.length) {
-    replace(node, el("p", { class: "empty" }, after ? "No more rollouts." : "No rollout is like this."), pages(run, at, found, after));
+    replace(
+      node,
+      el("p", { class: "empty" }, after ? "No more rollouts." : "No rollout is like this."),
+      pages(run, at, found, after),
+    );
     return;
   }
   const last = after + found.rollouts.length;
   const range = `${number(after + 1)} to ${number(last)}${total === null ? "" : ` of ${number(total)}`}`;
   replace(
     node,
-    el("table", { class: "rollouts", role: "table" }, el("caption", null, `Rollouts ${range}`), head(), el("tbody", { role: "rowgroup" }, found.rollouts.map((each) => row(run, each)))),
+    el(
+      "table",
+      { class: "rollouts", role: "table" },
+      el("caption", null, `Rollouts ${range}`),
+      head(),
+      el(
+        "tbody",
+        { role: "rowgroup" },
+        found.rollouts.map((each) => row(run, each)),
+      ),
+    ),
     pages(run, at, found, after),
   );
 }
@@ -39,7 +64,16 @@ export function drawRollouts(node, run, at, found, total) {
 const COLUMNS = ["rollout", "state", "benchmark", "attempt", "class", "root cause"];
 
 /* The roles are said, since a narrow page lays the rows out as blocks, which would take them away. */
-const head = () => el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, COLUMNS.map((name) => el("th", { scope: "col", role: "columnheader" }, name))));
+const head = () =>
+  el(
+    "thead",
+    { role: "rowgroup" },
+    el(
+      "tr",
+      { role: "row" },
+      COLUMNS.map((name) => el("th", { scope: "col", role: "columnheader" }, name)),
+    ),
+  );
 
 const CELL = { role: "cell" };
 
@@ -49,11 +83,24 @@ function row(run, rollout) {
   return el(
     "tr",
     { role: "row" },
-    el("th", { scope: "row", role: "rowheader" }, el("a", { href: to, "data-key": key, title: rollout.dispatch && `dispatch ${visible(rollout.dispatch)}` }, foreign(rollout.id))),
+    el(
+      "th",
+      { scope: "row", role: "rowheader" },
+      el(
+        "a",
+        { href: to, "data-key": key, title: rollout.dispatch && `dispatch ${visible(rollout.dispatch)}` },
+        foreign(rollout.id),
+      ),
+    ),
     el("td", CELL, state(rollout.state)),
     el("td", CELL, foreign(rollout.benchmark)),
     el("td", { ...CELL, class: "number attempt" }, number(rollout.attempt)),
-    el("td", CELL, rollout.class && foreign(rollout.class), rollout.terminal && el("span", { class: "badge" }, "terminal")),
+    el(
+      "td",
+      CELL,
+      rollout.class && foreign(rollout.class),
+      rollout.terminal && el("span", { class: "badge" }, "terminal"),
+    ),
     el("td", { ...CELL, class: "why-cell" }, cause(rollout.root_cause)),
   );
 }
@@ -67,11 +114,20 @@ function cause(found) {
 }
 
 /** A root cause in words. */
-export const causeWords = (found) => [`${found.role} call to ${found.server}:`, found.what, found.status].filter((each) => each !== null && each !== "").join(" ");
+export const causeWords = (found) =>
+  [`${found.role} call to ${found.server}:`, found.what, found.status]
+    .filter((each) => each !== null && each !== "")
+    .join(" ");
 
 function pages(run, at, found, after) {
   const step = (to, words, key, there) =>
-    there ? el("a", { class: "button", href: link({ run, after: String(to) }), "data-key": key, "data-goto": "rollouts" }, words) : el("span", { class: "button off" }, words);
+    there
+      ? el(
+          "a",
+          { class: "button", href: link({ run, after: String(to) }), "data-key": key, "data-goto": "rollouts" },
+          words,
+        )
+      : el("span", { class: "button off" }, words);
   if (!after && found.next === null) return null;
   return el(
     "nav",
@@ -86,13 +142,17 @@ export function totalOf(at, status) {
   if (at.q || at.cause) return null;
   const counts = at.benchmark ? status.benchmarks.find((each) => each.benchmark === at.benchmark) : status.totals;
   if (!counts) return null;
-  return at.state === "all" ? counts.expected : counts[at.state] ?? null;
+  return at.state === "all" ? counts.expected : (counts[at.state] ?? null);
 }
 
 /** The choices of the two lists above the table. */
 export function drawChoices(states, benchmarks, at, status) {
   options(states, [["all", "all states"], ...STATES.map((name) => [name, name])], at.state);
-  options(benchmarks, [["", "all benchmarks"], ...status.benchmarks.map((each) => [each.benchmark, visible(each.benchmark)])], at.benchmark);
+  options(
+    benchmarks,
+    [["", "all benchmarks"], ...status.benchmarks.map((each) => [each.benchmark, visible(each.benchmark)])],
+    at.benchmark,
+  );
 }
 
 /** Give a list these choices, and keep what stands in it while somebody is choosing. */

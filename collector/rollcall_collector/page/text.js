@@ -2,7 +2,12 @@
 
 const GROUPED = new Intl.NumberFormat("en-US");
 const LOCAL = new Intl.DateTimeFormat("en-GB", {
-  day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false,
+  day: "numeric",
+  month: "short",
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  hour12: false,
 });
 
 /** 100,000 with its commas. */
@@ -63,5 +68,10 @@ export function visible(text) {
 
 /** The first line that says something. */
 export function firstLine(text) {
-  return String(text ?? "").split(/[\r\n]+/).map((line) => line.trim()).find(Boolean) ?? "";
+  return (
+    String(text ?? "")
+      .split(/[\r\n]+/)
+      .map((line) => line.trim())
+      .find(Boolean) ?? ""
+  );
 }

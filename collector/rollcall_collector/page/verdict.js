@@ -20,15 +20,24 @@ export function headline(status) {
 /** Why, as lines: the counts that withhold, what is in doubt, what is not known yet. */
 export function why(status) {
   const totals = status.totals;
-  const said = STATES.slice(1).filter((name) => totals[name]).map((name) => `${number(totals[name])} ${name}`);
+  const said = STATES.slice(1)
+    .filter((name) => totals[name])
+    .map((name) => `${number(totals[name])} ${name}`);
   const lines = [];
-  if (status.complete) lines.push(`all ${plural(totals.expected, "rollout has", "rollouts have")} succeeded, every benchmark's metrics are released`);
+  if (status.complete)
+    lines.push(
+      `all ${plural(totals.expected, "rollout has", "rollouts have")} succeeded, every benchmark's metrics are released`,
+    );
   else if (totals.expected === 0) lines.push("nothing expected yet");
-  else if (said.length) lines.push(`of ${number(totals.expected)}${provisional(status) ? " so far" : ""}: ${said.join(", ")}`);
+  else if (said.length)
+    lines.push(`of ${number(totals.expected)}${provisional(status) ? " so far" : ""}: ${said.join(", ")}`);
   if (!status.complete && totals.expected) lines.push(withheld(status.benchmarks));
-  if (status.stalled) lines.push(`${plural(status.stalled, "rollout is", "rollouts are")} stalled: open for more than 10 minutes`);
-  if (status.unattributed) lines.push(`${plural(status.unattributed, "failed call has", "failed calls have")} no owner (unattributed)`);
-  if (provisional(status)) lines.push("provisional: the materialized inputs are not known, so what is expected is what was seen so far");
+  if (status.stalled)
+    lines.push(`${plural(status.stalled, "rollout is", "rollouts are")} stalled: open for more than 10 minutes`);
+  if (status.unattributed)
+    lines.push(`${plural(status.unattributed, "failed call has", "failed calls have")} no owner (unattributed)`);
+  if (provisional(status))
+    lines.push("provisional: the materialized inputs are not known, so what is expected is what was seen so far");
   return [...lines, ...status.reasons.filter((reason) => !lines.includes(reason))];
 }
 
@@ -47,26 +56,45 @@ export function drawVerdict(node, status) {
   replace(
     node,
     el("h1", { id: "verdict-words" }, el("span", { class: "sign", "aria-hidden": "true" }, sign), words),
-    el("ul", { class: "why" }, why(status).map((line) => el("li", null, foreign(line)))),
+    el(
+      "ul",
+      { class: "why" },
+      why(status).map((line) => el("li", null, foreign(line))),
+    ),
     status.accepted && el("p", null, "Unattributed failures were accepted: ", foreign(status.accepted)),
     facts(status),
   );
 }
 
 function facts(status) {
-  const said = [["run", foreign(status.run)], ["began", time(status.started_at)]];
+  const said = [
+    ["run", foreign(status.run)],
+    ["began", time(status.started_at)],
+  ];
   if (status.sessions > 1) said.push(["sessions", number(status.sessions)]);
   if (status.mode && status.mode !== "fresh") said.push(["mode", foreign(status.mode)]);
   if (status.gym && status.gym !== "unknown") said.push(["NeMo Gym", foreign(status.gym)]);
   if (status.output) said.push(["output", foreign(status.output)]);
-  return el("dl", { class: "facts" }, said.map(([name, value]) => el("div", null, el("dt", null, name), el("dd", null, value))));
+  return el(
+    "dl",
+    { class: "facts" },
+    said.map(([name, value]) => el("div", null, el("dt", null, name), el("dd", null, value))),
+  );
 }
 
 /** What is no count, and must not be hidden behind good ones. */
 export function drawWarnings(node, warnings, output) {
   node.hidden = !warnings.length;
   const heading = el("h2", { id: "warnings-heading" }, mark("⚠", plural(warnings.length, "warning"), "warn"));
-  replace(node, heading, el("ul", null, warnings.map((text) => el("li", null, warning(text, output)))));
+  replace(
+    node,
+    heading,
+    el(
+      "ul",
+      null,
+      warnings.map((text) => el("li", null, warning(text, output))),
+    ),
+  );
 }
 
 const CURE = "rollcall divert --reapply";
@@ -81,25 +109,49 @@ function warning(text, output) {
 
 /** The five states of all rollouts, and what stands beside them. */
 export function drawTotals(node, totals, stalled, unattributed) {
-  const tiles = STATES.map((name) => tile(name, totals[name], totals[name] ? name : "none", totals[name] > 0 && percent(totals[name], totals.expected)));
-  const doubts = [["stalled", stalled, "of the running"], ["unattributed", unattributed, "failed calls"]];
+  const tiles = STATES.map((name) =>
+    tile(name, totals[name], totals[name] ? name : "none", totals[name] > 0 && percent(totals[name], totals.expected)),
+  );
+  const doubts = [
+    ["stalled", stalled, "of the running"],
+    ["unattributed", unattributed, "failed calls"],
+  ];
   const more = doubts.filter(([, count]) => count).map(([name, count, note]) => tile(name, count, "warn", note));
   replace(node, tile("expected", totals.expected, "", ""), tiles, more);
 }
 
 const tile = (name, count, tone, note) =>
-  el("div", { class: `tile ${tone}` }, el("dt", null, name), el("dd", null, el("strong", null, number(count)), note && el("small", null, note)));
+  el(
+    "div",
+    { class: `tile ${tone}` },
+    el("dt", null, name),
+    el("dd", null, el("strong", null, number(count)), note && el("small", null, note)),
+  );
 
 /** How quickly rollouts end, and when the last one may. */
 export function drawPace(node, status, pace) {
   node.hidden = status.state !== "running";
   if (node.hidden) return;
-  const over = pace && (pace.over ? `over the last ${duration(pace.over)}` : "since the run began");
-  const rate = pace ? (pace.perSecond >= 1 ? `${pace.perSecond.toFixed(1)} / s` : `${(60 * pace.perSecond).toFixed(1)} / min`) : "not known yet";
-  const left = pace?.secondsLeft == null ? "not known" : `about ${duration(Math.max(pace.secondsLeft, 1))}`;
+  const over = pace && (pace.over ? `over the last ${whole(pace.over)}` : "since the run began");
+  const rate = pace
+    ? pace.perSecond >= 1
+      ? `${pace.perSecond.toFixed(1)} / s`
+      : `${(60 * pace.perSecond).toFixed(1)} / min`
+    : "not known yet";
+  const left = pace?.secondsLeft == null ? "not known" : `about ${whole(roughly(pace.secondsLeft))}`;
   replace(
     node,
     el("div", null, el("dt", null, "rate"), el("dd", null, el("strong", null, rate), over && el("small", null, over))),
-    el("div", null, el("dt", null, "time left"), el("dd", null, el("strong", null, left))),
+    el(
+      "div",
+      null,
+      el("dt", null, "time left"),
+      el("dd", null, el("strong", null, left), status.stalled > 0 && el("small", null, "without what is stalled")),
+    ),
   );
 }
+
+const whole = (seconds) => (seconds < 100 ? `${Math.round(seconds)} s` : duration(seconds));
+
+/** No more digits than an estimate has. */
+const roughly = (seconds) => (seconds < 100 ? Math.max(10, 10 * Math.round(seconds / 10)) : seconds);

@@ -12,7 +12,7 @@ export function tree(calls) {
   const top = calls.find((call) => call.owner_by === "run")?.exchange;
   const below = Map.groupBy(calls, (call) => {
     if (call.exchange === top) return null;
-    return known.has(call.parent) && call.parent !== call.exchange ? call.parent : top ?? null;
+    return known.has(call.parent) && call.parent !== call.exchange ? call.parent : (top ?? null);
   });
   const found = [];
   const waiting = (below.get(null) ?? []).map((call) => [0, call]).reverse();
@@ -21,7 +21,7 @@ export function tree(calls) {
     found.push([depth, call]);
     waiting.push(...(below.get(call.exchange) ?? []).map((each) => [depth + 1, each]).reverse());
   }
-  const seen = new Set(found.map(([, call]) => call.exchange));  // parents in a circle, which a forged owner makes
+  const seen = new Set(found.map(([, call]) => call.exchange)); // parents in a circle, which a forged owner makes
   return [...found, ...calls.filter((call) => !seen.has(call.exchange)).map((call) => [0, call])];
 }
 
@@ -29,7 +29,10 @@ export function tree(calls) {
 export function waterfall(dispatch, now) {
   const calls = dispatch.spans;
   const begin = Math.min(dispatch.started_at ?? Infinity, ...calls.map((call) => call.started_at));
-  const end = Math.max(dispatch.ended_at ?? now ?? begin, ...calls.map((call) => call.ended_at ?? now ?? call.started_at));
+  const end = Math.max(
+    dispatch.ended_at ?? now ?? begin,
+    ...calls.map((call) => call.ended_at ?? now ?? call.started_at),
+  );
   const scale = { begin, span: Math.max(end - begin, 1e-6), now };
   const heads = ["call", "how it ended", "begins", "lasts", "in time"].map((name) => el("th", { scope: "col" }, name));
   return el(
@@ -37,14 +40,27 @@ export function waterfall(dispatch, now) {
     { class: "waterfall" },
     el("caption", null, `Calls of attempt ${dispatch.attempt}`),
     el("thead", null, el("tr", null, heads)),
-    el("tbody", null, tree(calls).map(([depth, call]) => line(depth, call, scale))),
+    el(
+      "tbody",
+      null,
+      tree(calls).map(([depth, call]) => line(depth, call, scale)),
+    ),
   );
 }
 
 function line(depth, call, scale) {
   const open = call.ended_at === null;
-  const lasts = open ? (scale.now === null ? "end not seen" : `${duration(scale.now - call.started_at)} so far`) : duration(call.ended_at - call.started_at);
-  const name = el("th", { scope: "row" }, foreign(`${call.role} ${call.server}`), el("small", null, foreign(`${call.method} ${call.path}`)));
+  const lasts = open
+    ? scale.now === null
+      ? "end not seen"
+      : `${duration(scale.now - call.started_at)} so far`
+    : duration(call.ended_at - call.started_at);
+  const name = el(
+    "th",
+    { scope: "row" },
+    foreign(`${call.role} ${call.server}`),
+    el("small", null, foreign(`${call.method} ${call.path}`)),
+  );
   name.style.setProperty("--depth", String(Math.min(depth, DEEPEST)));
   return el(
     "tr",
@@ -57,7 +73,14 @@ function line(depth, call, scale) {
   );
 }
 
-const toneOf = (call) => (call.ended_at === null ? "open" : !call.what ? "good" : call.recovered || call.what === "cancelled" ? "mended" : "bad");
+const toneOf = (call) =>
+  call.ended_at === null
+    ? "open"
+    : !call.what
+      ? "good"
+      : call.recovered || call.what === "cancelled"
+        ? "mended"
+        : "bad";
 
 /** How the call ended, in words and by a sign. */
 function ending(call) {
