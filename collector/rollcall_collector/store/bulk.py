@@ -76,10 +76,14 @@ def _run(
 
 
 def _as_one(table: Table, names: Sequence[str], rows: Sequence[Row]) -> str | None:
-    """The rows as one JSON value; None where a NUL is inside, which PostgreSQL takes only in JSON left as it is."""
+    """The rows as one JSON value. None where one has what PostgreSQL takes only in JSON that it leaves as it is: a NUL,
+    or half of a surrogate pair, for which `as_json` has to go the slow way."""
     columns = [(name, _FORMS_IN_JSON.get(type(table.c[name].type), _as_it_is)) for name in names]
-    given = as_json([{name: form(row[name]) for name, form in columns} for row in rows])
-    return None if given is None or "\\u0000" in given else given
+    try:
+        given = orjson.dumps([{name: form(row[name]) for name, form in columns} for row in rows])
+    except TypeError:
+        return None
+    return None if rb"\u0000" in given else given.decode()
 
 
 def _quote(connection: Connection) -> Callable[[str], str]:
