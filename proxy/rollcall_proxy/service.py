@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from itertools import count
+from secrets import token_hex
 from typing import Any
 from uuid import uuid4
 
@@ -30,6 +31,7 @@ from .measuring import ProxyMeasures
 from .metrics import Metrics
 from .outermost import OutermostRun
 from .policy_in_force import PolicyInForce
+from .posting import Posting
 from .recording import Records
 from .relay import passing_client
 from .reporting import Reporter
@@ -326,16 +328,19 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
         control = await stack.enter_async_context(aiohttp.ClientSession())
         succession = Succession(settings.spool, host, port)
         name = sender_of(succession.proxy)
-        sender = Sender(control, settings.collector, settings.spool, name, settings.queue_bytes)
+        posts = wire.Engine()  # of its own, since the other is closed before the last events are sent
+        stack.push_async_callback(posts.close)
+        posting = Posting(posts, settings.collector)
+        sender = Sender(posting, settings.spool, name, settings.queue_bytes)
         in_force = PolicyInForce(control, settings.collector, settings.spool)
-        ledger, carriers = Ledger(lambda: f"c-{uuid4().hex[:16]}", lambda: in_force.policy), Carriers()
+        ledger, carriers = Ledger(lambda: f"c-{token_hex(8)}", lambda: in_force.policy), Carriers()
         sessions = Sessions(control, settings.collector, settings.spool, succession.left.static)
         watch = Watch(sessions.runs_on)
 
         def untold() -> list[Event]:
             return [*watch.told(), *records.untold()]
 
-        span_sender = SpanSender(control, settings.collector, f"q-{uuid4().hex}", settings.spans_waiting)
+        span_sender = SpanSender(posting, f"q-{uuid4().hex}", settings.spans_waiting)
         spans = Spans(span_sender, settings.spans)
         records = Records(ledger, sender, in_force, spans)
         hearing = Hearing(records=records, ledger=ledger, carriers=carriers, watch=watch, spans=span_sender)
@@ -400,7 +405,7 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
             await main.keep()
             await intake.close()
             await crew.close()
-            forwarder.close()
+            records.close()
             sender.put(*untold())
             hurried = hurry is not None and hurry.is_set()
             await (sender.finish(0) if hurried else sender.finish())
