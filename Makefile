@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 GYM_VERSIONS := 0.4.0 0.5.1 0.6.0 0.7.0
 FITS := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: setup demo demo-gym test bench chaos lint format clean
+.PHONY: setup demo demo-gym test screenshots bench chaos lint format clean
 .DEFAULT_GOAL := setup
 
 setup: $(READY)
@@ -31,13 +31,19 @@ demo-gym: setup
 
 # Each version of Gym gets an environment first; ROLLCALL_REQUIRE_GYM=1 makes one that cannot be had a failure and
 # not a skip. The tests ask make themselves and must not be taken for a part of this one. nginx is a second opinion on
-# what passes through the proxy (docs/conformance.md); without it that alone is skipped.
+# what passes through the proxy (docs/conformance.md); without it that alone is skipped. The page for browsers is tested in
+# a real Chromium; ROLLCALL_REQUIRE_BROWSER=1 makes it a failure that there is none.
 test: setup
 	@$(BIN)/python -m bench.install nginx || true
+	@$(BIN)/python -m bench.browser || [ "$$ROLLCALL_REQUIRE_BROWSER" != 1 ] || exit 1
 	@for version in $(GYM_VERSIONS); do \
 	  $(BIN)/python tests/gym/install.py $$version || [ "$$ROLLCALL_REQUIRE_GYM" != 1 ] || exit 1; \
 	done
 	MAKEFLAGS= MAKELEVEL= $(BIN)/python -m pytest -ra
+
+# The pictures in docs/, from a real run of the demo.
+screenshots: setup
+	ROLLCALL_WRITE_SCREENSHOTS=1 ROLLCALL_REQUIRE_BROWSER=1 $(BIN)/python -m pytest tests/page/test_page_screenshots.py
 
 # The data path beside other proxies: about ten minutes, docs/performance.md. BENCH takes flags, such as --only latency.
 bench: setup

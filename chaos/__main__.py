@@ -11,6 +11,7 @@ from .document import DOCUMENT, HEAD, in_all, line, of_round, written
 from .plan import PARTS, planned
 from .round import Outcome, Round
 from .stage import PROJECT
+from .verdicts import Difference
 
 SHOWN = 12
 """So many differences of a round are printed."""
@@ -36,7 +37,10 @@ async def _played(options: argparse.Namespace) -> list[Outcome]:
         async with slots:
             plan = planned(seed, options.rollouts, options.acts, options.parts)
             folder = Path(tempfile.mkdtemp(prefix=f"seed-{seed}-", dir=options.folder))
-            outcome = await Round(plan, folder, options.parallel).play()
+            try:
+                outcome = await Round(plan, folder, options.parallel).play()
+            except Exception as error:  # the other rounds go on
+                outcome = Outcome(plan, folder, [Difference("lost", f"the round broke off: {error!r}")])
             _tell(outcome, options.keep)
             return outcome
 

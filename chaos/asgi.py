@@ -19,8 +19,8 @@ from .calls import CALL, Peers
 from .truth import Truth
 
 Json = dict[str, Any]
-_OPEN_S: Any = 0.5
-"""As Gym gives uvicorn (nemo_gym 0.4 to 0.7), which asks for whole seconds in its types."""
+_OPEN_S, _IDLE_S = 0.5, 30
+"""As Gym gives uvicorn (nemo_gym 0.4 to 0.7)."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,8 @@ def serve(server: str, truth: Truth, make: Callable[[Peers], Handler]) -> None:
 async def _serve(server: str, truth: Truth, make: Callable[[Peers], Handler]) -> None:
     async with Peers.connected(truth, json.loads(os.environ[servers.CONFIG])) as peers:
         app = App(server, truth, make(peers))
-        config = uvicorn.Config(app, lifespan="off", log_level="critical", timeout_graceful_shutdown=_OPEN_S)
+        settings: Any = {"timeout_graceful_shutdown": _OPEN_S, "timeout_keep_alive": _IDLE_S}
+        config = uvicorn.Config(app, lifespan="off", log_level="critical", **settings)
         await uvicorn.Server(config).serve([_bound(int(port)) for port in os.environ["CHAOS_PORTS"].split(",")])
 
 

@@ -108,6 +108,10 @@ class Known:
         part = "agent" if call.server in AGENTS else call.server
         return self.happened(part, call.asked, call.got or max(until, call.asked))
 
+    def may_have_failed(self, call: Call, until: float) -> bool:
+        """Whether a call that was open until then had a reason to fail."""
+        return self.happened_to(call, until) or until - call.asked >= 0.9 * self._limit_s
+
     def is_invented(self, call: Call) -> bool:
         """Whether a standing call has no reason to have failed."""
         waited = (call.got or call.asked) - call.asked

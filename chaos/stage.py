@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from .parts import Part, Ports, environment
+from .parts import NotUpError, Part, Ports, environment
 from .plan import AGENTS, JUDGE, POLICY, RESOURCES, Act
 from .relay import Relay
 from .truth import Truth
@@ -17,6 +17,8 @@ from .truth import Truth
 PROJECT = Path(__file__).resolve().parents[1]
 FIRST_BYTE_S, CONNECT_S = 3.0, 1.5
 """The proxy's limits, short so that a hanging or a dead server costs little."""
+
+_STARTS = 4
 
 _KINDS = {
     POLICY: ("responses_api_models", "chaos_model", {}),
@@ -116,8 +118,7 @@ class Stage:
             await part.end(signal.SIGTERM if act.what == "term" else signal.SIGKILL)
             await asyncio.sleep(act.seconds)
             if act.part != "dispatcher":  # whoever waits for its end starts it again
-                await part.start()
-                await part.up()
+                await _again(part)
 
     async def _services(self, act: Act) -> None:
         proxy, collector = self.parts["proxy"], self.parts["collector"]
@@ -139,6 +140,17 @@ class Stage:
             await self.relay.start()
         else:
             self.relay.speak()
+
+
+async def _again(part: Part) -> None:
+    """Start a part until it is up: a server of Gym's gives up where the proxy stays away, and is started anew."""
+    for _ in range(_STARTS):
+        await part.start()
+        try:
+            return await part.up()
+        except NotUpError:
+            continue
+    raise NotUpError(f"{part.name} did not come up {_STARTS} times")
 
 
 def _entry(name: str, port: int) -> dict[str, object]:

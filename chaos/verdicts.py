@@ -117,9 +117,9 @@ def _of_unanswered(row: Record, known: Known) -> Iterator[str]:
 
 
 def _may_have_failed(execution: Execution, known: Known, until: float) -> Iterator[Call]:
-    """The calls that stand failed, and those that were open while their server was killed."""
+    """The calls that stand failed, and those that were open until then, to a server that was killed or hung."""
     yield from execution.standing()
-    yield from (call for call in execution.calls if call.got is None and known.happened_to(call, until))
+    yield from (call for call in execution.calls if call.got is None and known.may_have_failed(call, until))
 
 
 def _may_be_omitted(sent: Record, received: Record, known: Known) -> bool:

@@ -281,9 +281,10 @@ class Ruling(Answer):
 
 
 class Rulings(Answer):
-    """One for each dispatch that has ended."""
+    """One for each dispatch that has ended, and the collector's time before it took the events in."""
 
     rulings: list[Ruling]
+    now: float
 
 
 class SessionOfRun(Answer):

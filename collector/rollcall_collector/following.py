@@ -140,8 +140,8 @@ class Following:
         response = web.StreamResponse(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         response.content_type, response.charset = "text/event-stream", "utf-8"
         await read()  # what is not there is a problem, and no stream
-        await response.prepare(request)
         with suppress(ConnectionError, Problem, ClosedError):
+            await response.prepare(request)
             await response.write(b"retry: %d\n\n" % RETRY_MS)
             async with self.follow(name, read) as following:
                 await _pass_on(response, following, request.headers.get("Last-Event-ID"))

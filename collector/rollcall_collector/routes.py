@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from . import answers, bodies
+from .browser import TYPES
 from .store.grouping import WAYS
 from .store.reading import SPANS
 
@@ -61,11 +62,17 @@ STATES = ("succeeded", "failed", "omitted", "running", "missing")
 
 METRICS = "application/openmetrics-text"
 PLAIN, LINES, EVENTS = "text/plain", "application/jsonl", "text/event-stream"
+HTML, OF_THE_PAGE = TYPES[".html"], tuple(TYPES.values())
 
 WAIT_S = (50, 3600)
-"""Seconds to wait: (default, highest). A proxy that passes the question on waits for less than a minute."""
+"""Seconds to wait: (default, highest)."""
 
 FORM = one_of("format", "the form of the answer; else `Accept` decides", ("text", "json"))
+
+GATED = (
+    text("server", "only benchmarks that are sent to this server"),
+    text("told_by", "the proxy that asks for a dispatcher: the others are waited for until they have told all"),
+)
 
 _RUN, _READ, _WRITE = "/v1/runs/{run}", (404, 503), (400, 404, 503)
 
@@ -85,12 +92,12 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         "/",
         "overview",
-        "The newest run: text for people, JSON where `Accept` names it",
+        "The newest run: a page for browsers, text for people, JSON where `Accept` names it",
         "runs",
         answer=answers.Status | answers.Runs,
         query=[FORM],
         problems=[503],
-        also=[PLAIN],
+        also=[PLAIN, HTML],
     ),
     Route(
         "GET",
@@ -112,6 +119,7 @@ ROUTES: tuple[Route, ...] = (
         "runs",
         also=[EVENTS],
         problems=[503],
+        relayed=True,
     ),
     _run(
         "",
@@ -132,7 +140,6 @@ ROUTES: tuple[Route, ...] = (
         "The state of a run whenever it changes, as server-sent events",
         None,
         also=[EVENTS],
-        relayed=False,
     ),
     _run("/timeline", "timeline", "When attempts failed", answers.Timeline, query=[FORM], also=[PLAIN]),
     _run(
@@ -140,7 +147,7 @@ ROUTES: tuple[Route, ...] = (
         "gate",
         "Which benchmarks' metrics are released",
         answers.Gate,
-        query=[text("server", "only benchmarks that are sent to this server"), FORM],
+        query=[*GATED, FORM],
         also=[PLAIN],
     ),
     _post(
@@ -149,7 +156,7 @@ ROUTES: tuple[Route, ...] = (
         "The same, asked by a dispatcher that dispatches nothing more",
         answers.Gate,
         None,
-        query=[text("server", "only benchmarks that are sent to this server"), FORM],
+        query=[*GATED, FORM],
         also=[PLAIN],
         tag="dispatchers",
         problems=_READ,
@@ -198,6 +205,15 @@ ROUTES: tuple[Route, ...] = (
         also=[PLAIN],
     ),
     _run("/failures.jsonl", "failures", "The failure rows, one for each failed attempt", None, also=[LINES]),
+    Route(
+        "GET",
+        "/page/{file}",
+        "page",
+        "A file of the page for browsers",
+        "service",
+        also=tuple(TYPES.values()),
+        problems=[404],
+    ),
     Route("GET", "/v1/policy", "policy", "The policy in force", "service", answer=answers.PolicyInForce),
     Route("GET", "/healthz", "healthz", "The process lives", "service", answer=answers.Said),
     Route(

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -24,6 +24,7 @@ from .bodies import (
     parsed,
     validated,
 )
+from .browser import Page, wants_page
 from .contract.policy import Policy, policy_from
 from .diverted import tell_rulings
 from .failures_text import failures_text, rollouts_text, timeline_text
@@ -45,6 +46,7 @@ from .store.hearing import steady_clock
 from .store.judging import Changed, reapply
 from .store.placing import forget, moves, note_healed, note_moved
 from .store.reading import UnknownRunError
+from .store.reporting import note_told
 from .store.writing import (
     InputsChangedError,
     SessionConflictError,
@@ -61,6 +63,9 @@ Result = TypeVar("Result")
 
 STREAMED = 20
 """Runs in the stream of all: as many as a page shows."""
+
+TOLD_S = 6.0
+"""Seconds for which a question for metrics waits for proxies that have yet to tell; they report every 2 s."""
 
 BODY_LIMIT = 512 * 1024 * 1024
 """Bytes of a request's body that are read: the rollouts of a run come in one."""
@@ -79,7 +84,7 @@ class Collector:
         mounted: Mounted | None = None,
     ) -> None:
         self._writer, self._reader, self._policy, self._now = writer, reader, policy, clock
-        self._mounted, self._following = mounted, Following()
+        self._mounted, self._following, self._page = mounted, Following(), Page()
         self._measures = CollectorMeasures(lambda: reader.measures(clock()), writer, lambda: self._following.followers)
         self._metrics = registry(self._measures)
 
@@ -103,13 +108,19 @@ class Collector:
         return await self._read(scraped, request, self._metrics)
 
     async def overview(self, request: web.Request) -> web.Response:
-        """The latest run: JSON when asked for, else text for people."""
+        """The page for browsers; for others the latest run, as JSON when asked for, else as text for people."""
+        if wants_page(request):
+            return self._page.answer(request)
         wants_json = not wants_text(request, unless="application/json")
         try:
             status = self._with_trouble(await self._read(self._reader.status, "latest", self._now()))
         except Problem:
             return json_response({"runs": []}) if wants_json else web.Response(text=NO_RUN)
         return json_response(status) if wants_json else web.Response(text=status_text(status))
+
+    async def page(self, request: web.Request) -> web.Response:
+        """A file of the page for browsers."""
+        return self._page.answer(request, request.match_info["file"])
 
     async def healthz(self, _: web.Request) -> web.Response:
         """The process lives."""
@@ -125,19 +136,19 @@ class Collector:
     async def events(self, request: web.Request) -> web.Response:
         """Take in a batch of a proxy's events; answered once they are committed."""
         with self._room(request):
-            batch = await parsed(BATCH, request)
+            batch, now = await parsed(BATCH, request), self._now()
             job = partial(
                 apply_events,
                 sender=batch.sender,
                 first=batch.first,
                 events=batch.events,
                 policy=self._policy,
-                now=self._now(),
+                now=now,
             )
             rulings = await self._write(job)
         self._measures.saw(batch.events)
         tell_rulings(rulings)
-        return json_response({"rulings": rulings})
+        return json_response({"rulings": rulings, "now": now})
 
     async def put_session(self, request: web.Request) -> web.Response:
         """A dispatcher has started."""
@@ -224,10 +235,25 @@ class Collector:
         return web.Response(text=timeline_text(found)) if wants_text(request) else json_response(found)
 
     async def gate(self, request: web.Request) -> web.Response:
-        """Which benchmarks' metrics are released."""
-        run, server = request.match_info["run"], request.query.get("server")
-        found = await self._read(self._reader.gate, run, self._now(), server, self._writer.trouble)
+        """Which benchmarks' metrics are released.
+
+        A proxy that asks in a dispatcher's name says so: then all others are waited for until they have told.
+        """
+        run, server, asked_at = request.match_info["run"], request.query.get("server"), None
+        if (teller := request.query.get("told_by")) is not None:
+            asked_at = self._now()
+            await self._all_told(run, teller, asked_at)
+        found = await self._read(self._reader.gate, run, self._now(), server, self._writer.trouble, asked_at)
         return web.Response(text=gate_text(found)) if wants_text(request) else json_response(found)
+
+    async def _all_told(self, run: str, teller: str, asked_at: float) -> None:
+        """Wait a while until every proxy has told what it knew at a time."""
+        with suppress(Problem):  # a store that cannot be written withholds by itself
+            await self._write(partial(note_told, proxy=teller, now=asked_at))
+        while await self._read(self._reader.unreported, run, self._now(), asked_at):
+            if self._now() - asked_at > TOLD_S:
+                return
+            await asyncio.sleep(0.1)
 
     async def ask_gate(self, request: web.Request) -> web.Response:
         """The same, asked by a dispatcher that dispatches nothing more: what was seen is all there is."""

@@ -5,7 +5,7 @@ Where a benchmark is released with failures, what is passed on is changed (`aggr
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +15,11 @@ from rollcall_collector.contract.exchange import Event
 from rollcall_collector.contract.gate import Counts, coverage_metrics, withheld_metrics
 
 from .aggregating import is_left_out
+from .reporting import Known, Reporter
 from .sender import NotStoredError, Sender
-from .workers.crew import Crew
 
 Untold = Callable[[], Sequence[Event]]
 """What this proxy knows and has not told yet; from then on it is told."""
-Report = Callable[[], Awaitable[None]]
-"""Has the collector told that nothing waits here."""
 
 _DELIVERY_S = 5.0
 """Seconds for which the gate waits until the spool has been delivered."""
@@ -55,18 +53,25 @@ class Gate:
         client: aiohttp.ClientSession,
         collector: str,
         sender: Sender,
-        untold: Untold,
-        crew: Crew,
-        report: Report,
+        known: Known,
+        reporter: Reporter,
     ) -> None:
         self._client, self._collector, self._sender = client, collector, sender
-        self._untold, self._crew, self._report = untold, crew, report
+        self._known, self._reporter = known, reporter
+
+    @property
+    def told_by(self) -> dict[str, str]:
+        """What a question to the collector carries that is to wait for the other proxies."""
+        return {"told_by": self._reporter.proxy}
+
+    async def report(self) -> None:
+        """Have the collector told that all is told."""
+        await self._reporter.report()
 
     async def undelivered(self) -> str | None:
         """Why the collector may not know everything yet; waits a while for the spool to be delivered."""
-        await self._crew.settled()
         try:
-            await self._sender.store(*self._untold())
+            await self._sender.store(*await self._known())
         except NotStoredError as error:
             return str(error)
         for _ in range(int(_DELIVERY_S / 0.1)):
@@ -80,7 +85,7 @@ class Gate:
         if rejected := self._sender.rejected:
             cure = f"look at them in {self._sender.rejects}, and move them away"
             return f"{rejected} batches of events were not stored, since the collector refused them; {cure}"
-        await self._report()
+        await self._reporter.report()
         return None
 
     async def ask(self, run: str, server: str) -> Withheld | Released:
@@ -107,7 +112,8 @@ class Gate:
     async def _answer(self, run: str, server: str | None) -> dict[str, Any]:
         """The gate's answer; a server is named by a dispatcher that dispatches nothing more."""
         url = f"{self._collector}/v1/runs/{run}/gate"
-        asking = self._client.get(url) if server is None else self._client.post(url, params={"server": server})
+        named = self.told_by | ({} if server is None else {"server": server})
+        asking = (self._client.get if server is None else self._client.post)(url, params=named)
         async with asking as answer:
             answer.raise_for_status()
             found: dict[str, Any] = orjson.loads(await answer.read())

@@ -118,7 +118,9 @@ class ProxySettings(Limits):
     )
 
     spans: int = Field(
-        5000, ge=0, description="calls of a dispatch that are kept for rollcall show; further ones are counted; 0: none"
+        5000,
+        ge=0,
+        description="calls of a dispatch that each process keeps for rollcall show; others are counted; 0: none",
     )
     spans_waiting: int = Field(
         32 * 1024 * 1024,

@@ -35,12 +35,12 @@ class Launch:
 
     def runs(self) -> Runs:
         """The status of each run so far, the newest first, once its rows lie where its verdicts say."""
-        runs = self._asked()
+        runs = self.asked()
         if not runs or self._observes():
             return runs
         for run in runs:
             self._divert(run)
-        return self._asked()
+        return self.asked()
 
     def left(self, runs: Runs) -> Left:
         """What the runs have left to do."""
@@ -52,7 +52,8 @@ class Launch:
         failures = Collector(self._proxy, status["run"]).groups("cause", CAUSES)
         print("\n".join(["", *run_report(status, failures, line)]), flush=True)
 
-    def _asked(self) -> Runs:
+    def asked(self) -> Runs:
+        """The status of each run so far, the newest first."""
         runs: Runs = asking.get(self._proxy, "/v1/runs", launch=self._id)["runs"]
         return runs
 

@@ -1,6 +1,7 @@
 """`rollcall rebuild`: a run that the database has lost is taken from its files. The files stay as they are."""
 
 import argparse
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -72,11 +73,27 @@ def _has_ended(stored: Database, run: str) -> None:
         raise UsageError(f"a session of run {run} is on, says the database; {cure}")
 
 
+class Rows:
+    """How many rows have been read, on standard error: in place on a terminal, as lines elsewhere."""
+
+    STEP = 20_000
+    """Rows from one word to the next."""
+
+    def __init__(self) -> None:
+        self._said, self._terminal = 0, sys.stderr.isatty()
+
+    def __call__(self, read: int) -> None:
+        if read - self._said >= self.STEP:
+            self._said = read
+            end = "\r" if self._terminal else "\n"
+            print(f"rollcall: {read} rows read", end=end, file=sys.stderr, flush=True)
+
+
 def _taken(engine: Engine, output: Path) -> Rebuilt:
     """All of it or nothing."""
     try:
         with writing(engine).begin() as connection:
-            return rebuild(connection, output, steady_clock(engine)())
+            return rebuild(connection, output, steady_clock(engine)(), Rows())
     except (InputsChangedError, SessionConflictError) as error:
         raise UsageError(f"--output {output}: {error}") from error
     except TypeError as error:  # a tag without a field, or with one that no version knows

@@ -21,10 +21,11 @@ from rollcall_collector.tasks import background
 from rollcall_proxy.settings import ProxySettings
 from rollcall_proxy.succession import forget
 
-from . import asking, retrying
+from . import asking, live, retrying
 from .launch import Launch, Runs
 from .options import UsageError, flags_from, settings_from
 from .resuming import can_resume, resuming
+from .screen import screen
 from .services import raise_file_limit, run_async
 from .signals import Signals
 from .supervising import Service, supervised
@@ -81,10 +82,11 @@ async def _run(command: Sequence[str], given: dict[str, Any], line: Sequence[str
         signals = Signals()
         _say(f"proxy {proxy}" + (f", status: curl {collector}" if collector else ""))
         launch = Launch(proxy)
-        status = await _execute(command, launch.environment(), signals)
-        runs = await asyncio.to_thread(launch.runs)
-        if rounds.count:
-            status, runs = await _retry(command, launch, rounds, (status, runs), signals)
+        async with background(live.follow(proxy, launch.asked, screen()), "live line"):
+            status = await _execute(command, launch.environment(), signals)
+            runs = await asyncio.to_thread(launch.runs)
+            if rounds.count:
+                status, runs = await _retry(command, launch, rounds, (status, runs), signals)
         for found in runs:
             await asyncio.to_thread(launch.report, found, line)
     return conclude(status, [found["exit_status"] for found in runs])

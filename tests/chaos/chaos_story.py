@@ -38,6 +38,10 @@ class Story:
         self.note("asked", call=call, execution=NAME, key=key, server=server, path="/v1/responses", depth=depth)
         return call
 
+    def waits(self, seconds: float) -> None:
+        """Nothing is written down for so long."""
+        self._seconds = count(next(self._seconds) + int(seconds))
+
     def happens(self, what: str, part: str) -> None:
         """An act, which lasts from the step before to the step behind."""
         now = next(self._seconds)

@@ -1,6 +1,6 @@
 """The comparison finds each way in which files can be wrong, and nothing where they are right."""
 
-from chaos_story import AGENT, EXPECTED, Story, failures, result
+from chaos_story import AGENT, EXPECTED, LIMIT_S, Story, failures, result
 
 
 def texts(found: object) -> str:
@@ -102,6 +102,15 @@ def test_a_failure_of_an_agent_and_of_a_model_that_are_killed_together_is_of_eit
     for server, right in ((AGENT, True), ("policy_model", True), ("judge_model", False)):
         found = story.against([], failures(server, "peer_drop", names="nobody"))
         assert ("wrong" not in texts(found)) is right, server
+
+
+def test_a_failure_of_an_agent_that_was_killed_while_its_model_hung_is_of_either() -> None:
+    story = Story()
+    story.asks("policy_model")
+    story.waits(LIMIT_S)
+    story.happens("kill", "agent")
+    story.received()
+    assert "wrong" not in texts(story.against([], failures("policy_model", "timeout", names="nobody")))
 
 
 def test_what_is_omitted_needs_a_server_that_was_being_shut_down() -> None:

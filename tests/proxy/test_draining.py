@@ -124,11 +124,15 @@ async def test_a_second_signal_ends_at_once_and_nothing_is_lost(
     async with proxy_process(world, LISTEN):
         await eventually(lambda: is_missing(world))
         assert told(await world.run(0)) == (200, None)
-        assert await world.totals() == {"expected": 2, "succeeded": 1, "missing": 1}
+        await eventually(lambda: has_succeeded(world))  # what the last proxy has left goes first
 
 
 async def is_missing(world: World) -> bool:
     return await world.totals() == {"expected": 2, "missing": 2}
+
+
+async def has_succeeded(world: World) -> bool:
+    return await world.totals() == {"expected": 2, "succeeded": 1, "missing": 1}
 
 
 async def test_what_takes_longer_than_the_drain_timeout_is_broken_off(world: World, plays: Plays) -> None:

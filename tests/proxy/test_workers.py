@@ -54,8 +54,15 @@ async def test_the_processes_take_turns_and_every_call_is_counted(world: World) 
     assert (seen["exchanges"], seen["owned"]) == (6, 6)
     [agent] = [each for each in (await world.status())["servers"] if each["server"] == "agent"]
     assert agent["made"] == 6
+    shown = await eventually(lambda: _shown(world, 7))
+    assert len({span["exchange"].partition(".")[0] for span in shown}) == 2
     metrics = (await world.main("GET", "/metrics")).body.decode()
     assert 'rollcall_exchanges_total{outcome="good",role="model",server="model"} 6.0' in metrics
+
+
+async def _shown(world: World, wanted: int) -> list[dict[str, Any]] | None:
+    spans = (await world.rollout())["dispatches"][-1]["spans"]
+    return spans if len(spans) == wanted else None
 
 
 async def test_what_workers_carry_is_in_flight(world: World) -> None:

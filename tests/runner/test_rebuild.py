@@ -14,6 +14,7 @@ from collector_store import Store
 from postgresql_server import serving
 from rollcall_collector.results.lock import hold
 from rollcall_runner.cli import main
+from rollcall_runner.rebuilding import Rows
 from runner_world import World, append, result, tool_tag
 
 
@@ -77,6 +78,14 @@ def test_a_rebuilt_run_can_be_judged_again(lost: World, new: Store) -> None:
     asking = ["--output", str(lost.output), "--database", url_of(new), "--collector", lost.collector]
     assert main(["divert", *asking, "--reapply", "--tool-errors", "model_visible"]) == 0
     assert new.counts() == {"succeeded": 3, "failed": 1, "missing": 1}
+
+
+def test_long_work_shows_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """Short work says nothing."""
+    rows = Rows()
+    for read in (1000, 19_999, 20_000, 21_000, 45_000):
+        rows(read)
+    assert capsys.readouterr().err == "rollcall: 20000 rows read\nrollcall: 45000 rows read\n"
 
 
 def test_a_second_time_takes_nothing(lost: World, new: Store, capsys: pytest.CaptureFixture[str]) -> None:

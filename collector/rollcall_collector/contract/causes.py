@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 _LINE = 200
@@ -40,14 +40,19 @@ class Cause:
     @cached_property
     def id(self) -> str:
         """A name that is the same for all failures with this cause, in every run."""
-        shape = _DIFFERING.sub("…", self.line)
-        parts = "\n".join((self.server, self.role, self.what, self.status, shape))
+        parts = "\n".join((self.server, self.role, self.what, self.status, _shape(self.line)))
         return hashlib.sha256(parts.encode("utf-8", "replace")).hexdigest()[:16]
 
     @property
     def words(self) -> str:
         """Such as `model call to policy_model: http_status 500`."""
         return f"{self.role} call to {self.server}: {self.what} {self.status}".rstrip()
+
+
+@lru_cache(1024)
+def _shape(line: str) -> str:
+    """The line without what differs. An outage says the same thousands of times."""
+    return _DIFFERING.sub("…", line)
 
 
 def cause_in(root_cause: Mapping[str, Any] | None) -> Cause:

@@ -194,11 +194,15 @@ class ProxyGone:
 
 @dataclass(frozen=True, slots=True)
 class ProxyHeard:
-    """A proxy lives, and so many batches lie in its spool; `ended`: it knows and will know nothing more."""
+    """A proxy lives, and so many batches lie in its spool; `ended`: it knows and will know nothing more.
+
+    `told_at` is a time that the collector gave: all that the proxy knew then is stored.
+    """
 
     proxy: Id
     spooled: Annotated[int, Field(ge=0)] = 0
     ended: bool = False
+    told_at: float | None = None
     event: Literal["proxy_heard"] = "proxy_heard"
 
 

@@ -5,7 +5,7 @@ stands at the top outside of keys that begin with `_`, since Gym up to 0.6 makes
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 from .answer import is_episode
@@ -127,9 +127,12 @@ def _row_cause(cause: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _tag_keys(tag: Tag) -> dict[str, Any]:
-    left_out = ("event", "dispatch") if tag.count > 1 else ("event", "dispatch", "count")
-    kept = ((key, value) for key, value in asdict(tag).items() if key not in left_out)
+    kept = ((key, getattr(tag, key)) for key in (_TAG_KEYS if tag.count > 1 else _TAG_KEYS_OF_ONE))
     return {key: value for key, value in kept if value is not None and value is not False and value not in _EMPTY}
+
+
+_TAG_KEYS = [each.name for each in fields(Tag) if each.name not in ("event", "dispatch")]
+_TAG_KEYS_OF_ONE = [name for name in _TAG_KEYS if name != "count"]
 
 
 def describe(cause: Tag | None) -> str:

@@ -94,20 +94,34 @@ class Reader:
         with self._engine.connect() as connection:
             return _status(connection, _resolve(connection, run), self.at(now), self._policy)
 
-    def gate(self, run: str, now: float, server: str | None = None, trouble: str | None = None) -> dict[str, Any]:
+    def gate(
+        self,
+        run: str,
+        now: float,
+        server: str | None = None,
+        trouble: str | None = None,
+        asked_at: float | None = None,
+    ) -> dict[str, Any]:
         """Which benchmarks' metrics are released; only those sent to `server` where one is named.
 
         `trouble` is what the last write to the store met: what it did not take in may speak of any benchmark.
+        `asked_at`: what proxies knew then must have been told (see `reporting`).
         """
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
             policy = policy_of_run(connection, name, self._policy)
             general = [f"the store cannot be written: {trouble}"] if trouble else []
+            general += [] if asked_at is None else unreported(connection, name, self.at(now), asked_at)
             benchmarks, doubts = _benchmarks(connection, name, self.at(now), policy, server, general)
             return _gate(name, benchmarks, doubts) | {
                 "left_out": left_out(connection, name, benchmarks),
                 "healed": healed(connection, name),
             }
+
+    def unreported(self, run: str, now: float, asked_at: float) -> list[str]:
+        """Why proxies may know more than they had told then. Raises UnknownRunError."""
+        with self._engine.connect() as connection:
+            return unreported(connection, _resolve(connection, run), self.at(now), asked_at)
 
     def resolve(self, run: str) -> str:
         """The run's id, of the newest where `latest` is asked for. Raises UnknownRunError."""
@@ -224,7 +238,7 @@ def _benchmarks(
 ) -> tuple[list[Benchmark], list[str]]:
     """The benchmarks with their reasons, and the reasons that are no counts."""
     counted = counted_benchmarks(connection, run, at, server)
-    general = [*general, *unreported(connection, run, at)]
+    general = list(dict.fromkeys([*general, *unreported(connection, run, at)]))
     doubts = {name: [*general, *found] for name, found in doubts_about(connection, run, counted, policy).items()}
     allowed = tolerances(connection, run, counted, policy.max_failure_rate)
     return with_reasons(counted, doubts, allowed), sorted({doubt for each in doubts.values() for doubt in each})

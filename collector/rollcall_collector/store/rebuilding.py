@@ -6,7 +6,7 @@ without an owner, and tags that decided nothing. A rollout that the store knows 
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,8 +42,13 @@ class Rebuilt:
     doubts: list[str] = field(default_factory=list)
 
 
-def rebuild(connection: Connection, output: Path, now: float) -> Rebuilt:
-    """Take the run of an output into the store. Raises ResultsError where its files do not suffice."""
+def rebuild(
+    connection: Connection, output: Path, now: float, on_progress: Callable[[int], None] = lambda _: None
+) -> Rebuilt:
+    """Take the run of an output into the store. Raises ResultsError where its files do not suffice.
+
+    `on_progress` is told how many rows have been read, now and then.
+    """
     run: str = runfile.read(output)["run"]
     files = counting.read(output, run)
     if files.digest is None:
@@ -55,8 +60,8 @@ def rebuild(connection: Connection, output: Path, now: float) -> Rebuilt:
     done = Rebuilt(run, put_expected(connection, run, source, files.digest, expected, now))
     done.doubts = [*files.doubts, *(text for texts in files.doubts_about.values() for text in texts)]
     took = _Taking(connection, run, session, now, _unknown(connection, run, files.expected))
-    done.failures = took.takes(_failures(output, run), took.failure)
-    done.results = took.takes(_results(output), took.result)
+    done.failures = took.takes(_failures(output, run), took.failure, on_progress)
+    done.results = took.takes(_results(output), took.result, on_progress)
     return done
 
 
@@ -101,15 +106,18 @@ class _Taking:
         self._connection, self._run, self._session, self._now = connection, run, session, now
         self._unknown, self._attempts = unknown, dict[Key, int]()
         self._seen = set[Key]()
+        self._read = 0
         self._tags: list[tagging.Change] = []
 
-    def takes(self, found: Iterable[Row], take: Any) -> int:
+    def takes(self, found: Iterable[Row], take: Any, on_progress: Callable[[int], None]) -> int:
         """Take the rows of unknown rollouts in; how many."""
         number = 0
         for some in portions(found):
             work = Working(self._connection)
             named = [(key, row) for row in some if (key := key_of(row)) in self._unknown]
             number += sum(take(work, key, row) for key, row in named)
+            self._read += len(some)
+            on_progress(self._read)
             tagging.write(self._connection, self._tags)
             self._tags.clear()
             work.write()

@@ -200,6 +200,7 @@ proxies = Table(  # what each proxy has last reported of itself
     Column("heard_at", Float, nullable=False),  # by the collector's clock
     Column("spooled", BigInteger, nullable=False),  # batches in its spool
     Column("ended_at", Float),  # it has told all that it knew
+    Column("told_at", Float),  # by the collector's clock: what it knew then is stored
 )
 
 spans = Table(  # one record for each event of spans, whether its dispatch is known or not

@@ -18,6 +18,7 @@ from sqlalchemy import Connection, and_, bindparam, case, func, null, select, up
 from ..contract.exchange import CarrierShared, Outlived, Recovered, Tag
 from ..contract.repeating import call_of, way_of
 from ..contract.verdict import Kept
+from .bulk import insert_new_rows
 from .dialect import insert
 from .schema import JSON, tags
 from .working import Dispatch, portions
@@ -79,8 +80,7 @@ def write(connection: Connection, changes: Iterable[Change]) -> None:
     for what, alike in groupby(changes, key=lambda change: change[0]):
         rows = [values for _, values in alike]
         if what == "tag":
-            folded = [row | {"b_last": row["last"] or _own(row["tag"])} for row in _folded(rows)]
-            connection.execute(_adding(connection), folded)
+            _add(connection, _folded(rows))
         else:
             connection.execute(_STATEMENTS[what], rows)
 
@@ -133,6 +133,12 @@ def _repeat(row: dict[str, Any], again: dict[str, Any]) -> None:
 
 def _own(tag: dict[str, Any]) -> dict[str, Any]:
     return {name: tag.get(name, "") for name in _LAST}
+
+
+def _add(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+    """Most tags are of calls that have not failed before; adding the same a second time changes nothing."""
+    if insert_new_rows(connection, tags, rows) < len(rows):
+        connection.execute(_adding(connection), [row | {"b_last": row["last"] or _own(row["tag"])} for row in rows])
 
 
 def _adding(connection: Connection) -> Any:

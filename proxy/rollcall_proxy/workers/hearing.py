@@ -44,6 +44,13 @@ class Hearing:
             if run is not None:
                 self.watch.saw(upstream.name, upstream.kind, run, caller, times)
 
+    def spanned(self, events: list[tuple[str, int, int]], data: bytes) -> None:
+        """Events of spans: for each its dispatch, how many exchanges it tells of, and its length in the data."""
+        at = 0
+        for dispatch, count, length in events:
+            self.spans.put(dispatch, data[at : at + length], count)
+            at += length
+
     def ended(self, counted: list[Any]) -> None:
         """Exchanges that have ended, as a worker's `Exchanges` has counted them."""
         self.records.spans.measured.add(counted)

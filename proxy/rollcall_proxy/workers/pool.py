@@ -60,7 +60,7 @@ class Pool:
         self._kinds: dict[str, Callable[[Worker, Message], None]] = {
             "ready": self._is_ready,
             "answer": lambda worker, said: worker.answered(said.about["number"]),
-            "spans": lambda _, said: hearing.spans.put(said.about["dispatch"], said.data, said.about["count"]),
+            "spans": lambda _, said: hearing.spanned(said.about["events"], said.data),
             "counts": self._counts,
             "bad": self._bad,
             "good": lambda _, said: hearing.good(said.about),

@@ -41,7 +41,8 @@ class Worker:
         alone = self.settings.model_copy(update={"connections": None})  # the first process counts them
         self._engine = wire.Engine(engine_settings(alone))
         self._in_force, self._standing = InForce(), Standing()
-        self._spans = Spans(Outlet(channel), self.settings.spans)
+        self._outlet = Outlet(channel)
+        self._spans = Spans(self._outlet, self.settings.spans)
         self._telling = Telling(channel, self._in_force, self._standing, self._spans)
         observe = self.settings.mode == "observe"
         self._forwarder = Forwarder(self._engine, self._telling, observe, self.settings.inspect_limit)
@@ -85,6 +86,7 @@ class Worker:
         self._telling.close()
         self._tell_counts()
         self._spans.tell()
+        self._outlet.send()
 
     def _adopt(self, said: Message) -> None:
         if said.connection is None:

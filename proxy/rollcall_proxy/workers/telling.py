@@ -1,5 +1,6 @@
 """A worker's records: what its exchanges leave is told to the first process."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -31,14 +32,24 @@ class InForce:
 
 
 class Outlet:
-    """Where spans go."""
+    """Where spans go: the first process sends their events. Those of one turn of the loop travel together."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
+        self._events: list[tuple[str, int, bytes]] = []
 
     def put(self, dispatch: str, event: bytes, count: int) -> None:
-        """Have the first process send an event."""
-        self._channel.send("spans", {"dispatch": dispatch, "count": count}, event)
+        """Take an event."""
+        if not self._events:
+            asyncio.get_running_loop().call_soon(self.send)
+        self._events.append((dispatch, count, event))
+
+    def send(self) -> None:
+        """Send what has been put."""
+        events, self._events = self._events, []
+        if events:
+            about = {"events": [(dispatch, count, len(event)) for dispatch, count, event in events]}
+            self._channel.send("spans", about, b"".join(event for _, _, event in events))
 
 
 class Telling:

@@ -1,16 +1,18 @@
 """Several collectors on one PostgreSQL: whichever is told or asked, the answer is that of one store."""
 
 import asyncio
+import json
 import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import collector_process
 import pytest
 from collector_events import T0, batch, begun, ended, tag
 from collector_store import Store
 from postgresql_server import Server
-from rollcall_collector.contract.exchange import Watched
+from rollcall_collector.contract.exchange import Event, Watched
 from rollcall_collector.store import DatabaseError, Writer, open_database
 from sqlalchemy import Connection, text
 from store_accounts import recounted, stored_counts
@@ -154,6 +156,22 @@ def test_text_that_postgresql_cannot_hold_is_kept_without_it(postgresql: Server)
     assert store.counts() == {"failed": 1}
     assert stored_counts(store.engine) == recounted(store.engine)
     store.close()
+
+
+@pytest.mark.parametrize("odd", ["a\0b", "\ud800", 2**70], ids=["NUL", "half a pair", "beyond 64 bits"])
+def test_what_a_run_has_answered_is_kept_as_it_was(postgresql: Server, odd: Any) -> None:
+    """Beside others that have nothing odd."""
+    store = Store(postgresql.new())
+    answers = [{"response": {"id": "1"}}, {"response": {"id": odd}}]
+    store.sends(*(event for name, answer in enumerate(answers) for event in _failed(f"d-{name}", answer)))
+    with store.engine.connect() as connection:
+        kept = connection.execute(text("SELECT CAST(ended AS text) FROM dispatches ORDER BY dispatch")).scalars().all()
+    assert [json.loads(each)["answer"] for each in kept] == answers
+    store.close()
+
+
+def _failed(name: str, answer: dict[str, Any]) -> list[Event]:
+    return [begun(name, f"{name[-1]}-0"), tag(name, f"x-{name}"), ended(name, answer=answer)]
 
 
 def test_a_server_that_cannot_be_reached_is_named_without_the_password() -> None:

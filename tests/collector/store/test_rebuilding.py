@@ -100,3 +100,10 @@ def test_files_that_do_not_suffice_are_named(store: Store, output: Path) -> None
     materialized_path(output).unlink()
     with pytest.raises(ResultsError, match="nobody knows what was expected; put it back"):
         rebuilt(store, output)
+
+
+def test_how_far_it_is_is_told(output: Path, store: Store) -> None:
+    """Rows of the failures file, then of the results."""
+    told: list[int] = []
+    store.does(lambda connection: rebuild(connection, output, T0, told.append))
+    assert told == [2, 4]

@@ -4,6 +4,7 @@ import pytest
 from collector_events import T0, begun, ended
 from collector_store import Store
 from rollcall_collector.contract.exchange import ProxyGone, ProxyHeard
+from rollcall_collector.store.reporting import note_told
 
 
 @pytest.fixture
@@ -61,3 +62,34 @@ def test_what_a_proxy_does_after_the_end_and_did_before_the_start_is_nothing_to_
     run.takes_at(T0 + 99, ProxyHeard("after"))
     run.beats(now=T0 + 100, ended=True)
     assert doubts(run, T0 + 100_000) == []
+
+
+def asked(run: Store, now: float, asked_at: float) -> list[str]:
+    """What withholds from a dispatcher, which asks at a time and is answered now."""
+    return [str(each) for each in run.reader.gate("r-1", now, asked_at=asked_at)["reasons"]]
+
+
+def test_a_dispatchers_question_waits_for_what_was_known_when_it_was_asked(run: Store) -> None:
+    """Who only looks is not kept waiting; a later report without a claim takes none back."""
+    run.takes_at(T0 + 99, ProxyHeard("a", told_at=T0 + 98))
+    assert (doubts(run, T0 + 101), asked(run, T0 + 101, T0 + 100)) == ([], ["the proxy a has not told all it knows"])
+    run.takes_at(T0 + 102, ProxyHeard("a", told_at=T0 + 100.5))
+    run.takes_at(T0 + 103, ProxyHeard("a"))
+    assert asked(run, T0 + 103, T0 + 100) == []
+
+
+def test_a_claim_does_not_run_ahead_and_the_proxy_that_asks_has_told(run: Store) -> None:
+    """A time that nobody can have given yet is none."""
+    run.takes_at(T0 + 99, ProxyHeard("a", told_at=T0 + 500))
+    assert asked(run, T0 + 101, T0 + 100) == ["the proxy a has not told all it knows"]
+    run.does(lambda connection: note_told(connection, "a", T0 + 101))
+    assert asked(run, T0 + 102, T0 + 101) == []
+
+
+def test_of_a_session_that_has_ended_each_proxy_has_to_tell_what_it_knew_then(run: Store) -> None:
+    """Also to those who ask later, whatever they ask; what it knows later concerns the session no more."""
+    run.takes_at(T0 + 105, ProxyHeard("a", told_at=T0 + 104))
+    run.beats(now=T0 + 110, ended=True)
+    assert doubts(run, T0 + 111) == ["the proxy a has not told all it knows"]
+    run.takes_at(T0 + 112, ProxyHeard("a", told_at=T0 + 110))
+    assert (doubts(run, T0 + 113), asked(run, T0 + 900, T0 + 900)) == ([], [])
