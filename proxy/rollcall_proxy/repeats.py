@@ -4,7 +4,8 @@ What is counted is told as one tag, that of the last with their number: from tim
 judged. A verdict asks how a call ended and not how often, so nothing is lost with what a kill finds untold but a count.
 The times between grow with the age of the loop: ten thousand rounds in an hour are about seventy events.
 
-Calls of nobody are told apart by server, method, path and minute, as the collector does.
+Calls of nobody are told apart by server, method, path and minute, as the collector does. Their number is what people
+are shown, so a few are told at once.
 """
 
 from collections import OrderedDict
@@ -19,6 +20,8 @@ _REMEMBERED = 50_000
 _AT_LEAST_S, _AT_MOST_S = 2.0, 60.0
 _SHARE = 0.1
 """What was counted waits for this share of the loop's age, within these bounds."""
+_NOBODYS = 10
+"""Repeats of a call of nobody that are told at once."""
 
 _Key = tuple[str, str, str]
 """(dispatch or "", call, way)"""
@@ -26,10 +29,14 @@ _Key = tuple[str, str, str]
 
 @dataclass(slots=True)
 class _Loop:
-    """A call that ends badly again and again: when it began to, when it was last told, and what is to be told."""
+    """A call that ends badly again and again: when it began to, when it was last told, and what is to be told.
+
+    `repeats` is how often it has been repeated.
+    """
 
     began_at: float
     told_at: float
+    repeats: int = 0
     last: Tag | None = None
     count: int = 0
 
@@ -58,9 +65,10 @@ class Repeats:
             self._loops[key] = _Loop(now, now)
             return [*self._forget_oldest(now), tag]
         self._loops.move_to_end(key)
-        loop.last, loop.count = tag, loop.count + 1
+        loop.last, loop.count, loop.repeats = tag, loop.count + 1, loop.repeats + 1
         self._waiting.setdefault(key[0], {})[key] = None
-        return self._told([key], now) if at_once else []
+        few = tag.dispatch is None and loop.repeats <= _NOBODYS
+        return self._told([key], now) if at_once or few else []
 
     def of(self, dispatch: str, now: float) -> list[Tag]:
         """What is to be told of a dispatch."""
