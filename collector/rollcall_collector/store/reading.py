@@ -22,6 +22,7 @@ from .doubts import doubts_about, servers_watched, stalled, unattributed, warnin
 from .grouping import By, groups
 from .hearing import Moment, has_ended
 from .judging import policy_of_run
+from .listing import listed, with_cause
 from .measuring import Measures, measures
 from .placing import healed, moves
 from .reporting import unreported
@@ -151,21 +152,12 @@ class Reader:
         """
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
-            current = current_rollouts(name, self.at(now), state).subquery()
-            columns = (dispatches.c.root_cause, dispatches.c.failure_class, dispatches.c.terminal)
-            asked = select(current, *columns).outerjoin_from(
-                current, dispatches, dispatches.c.dispatch == current.c.dispatch
-            )
-            if state:
-                asked = asked.where(current.c.state == state)
-            if benchmark:
-                asked = asked.where(current.c.benchmark == benchmark)
+            which = [rollouts.c.benchmark == benchmark] if benchmark else []
             if cause:
-                asked = asked.where(current.c.cause == cause)
+                which.append(rollouts.c.cause == cause)
             if words:
-                asked = asked.where(or_(*(_contains(current.c[name], words) for name in _SEARCHED)))
-            order = (current.c.benchmark, current.c.task_index, current.c.rollout_index, current.c.rollout)
-            rows = connection.execute(asked.order_by(*order).limit(limit).offset(after)).all()
+                which.append(or_(*(_contains(rollouts.c[name], words) for name in _SEARCHED)))
+            rows = connection.execute(listed(name, self.at(now), state, which, (limit, after))).all()
             return [_rollout(row) for row in rows]
 
     def groups(self, run: str, by: By, limit: int) -> dict[str, Any]:
@@ -189,13 +181,8 @@ class Reader:
         """
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
-            current = current_rollouts(name, self.at(now)).subquery()
-            columns = (dispatches.c.root_cause, dispatches.c.failure_class, dispatches.c.terminal)
-            asked = select(current, *columns).outerjoin_from(
-                current, dispatches, dispatches.c.dispatch == current.c.dispatch
-            )
-            asked = asked.where(current.c.rollout == rollout).order_by(current.c.benchmark)
-            there = connection.execute(asked).all()
+            asked = with_cause(current_rollouts(name, self.at(now), rollouts.c.rollout == rollout))
+            there = sorted(connection.execute(asked).all(), key=lambda row: row.benchmark)
             found = next((row for row in there if benchmark in (None, row.benchmark)), None)
             if found is None:
                 raise UnknownRunError(_no_rollout(connection, name, rollout, [row.benchmark for row in there]))
