@@ -65,7 +65,7 @@ PLAIN, LINES, EVENTS = "text/plain", "application/jsonl", "text/event-stream"
 HTML, OF_THE_PAGE = TYPES[".html"], tuple(TYPES.values())
 
 WAIT_S = (50, 3600)
-"""Seconds to wait: (default, highest). A proxy that passes the question on waits for less than a minute."""
+"""Seconds to wait: (default, highest)."""
 
 FORM = one_of("format", "the form of the answer; else `Accept` decides", ("text", "json"))
 
@@ -119,6 +119,7 @@ ROUTES: tuple[Route, ...] = (
         "runs",
         also=[EVENTS],
         problems=[503],
+        relayed=True,
     ),
     _run(
         "",
@@ -139,7 +140,6 @@ ROUTES: tuple[Route, ...] = (
         "The state of a run whenever it changes, as server-sent events",
         None,
         also=[EVENTS],
-        relayed=False,
     ),
     _run("/timeline", "timeline", "When attempts failed", answers.Timeline, query=[FORM], also=[PLAIN]),
     _run(

@@ -8,7 +8,6 @@ import orjson
 from aiohttp import web
 from rollcall_collector.contract.exchange import Topology
 from rollcall_collector.serving import Problem, json_response, problems, read_json
-from yarl import URL
 
 from .gate import Gate, Untold
 from .gym_config import ConfigError, GymConfig, GymServer
@@ -19,6 +18,7 @@ from .sender import Sender
 from .sessions import SessionOfRun, Sessions, unattached
 from .settings import ProxySettings
 from .succession import Succession
+from .to_collector import ToCollector
 from .workers.crew import Crew
 
 _BODY_LIMIT = 512 * 1024 * 1024
@@ -45,6 +45,7 @@ class MainPort:
     ) -> None:
         self._settings, self._client, self._listeners = settings, client, listeners
         self._sessions, self._sender, self._gate, self._untold = sessions, sender, gate, untold
+        self._collector = ToCollector(client, settings.collector)
         self._executions, self._succession, self._crew = executions, succession, crew
         self._related = succession.left.references
         self.draining = False
@@ -64,6 +65,8 @@ class MainPort:
         app.router.add_post("/v1/runs/{run}/healed", self.once_all_is_told)
         app.router.add_route("*", "/v1/sessions/{rest:.*}", self.relay)
         app.router.add_route("*", "/v1/runs{rest:.*}", self.relay)
+        app.router.add_get("/v1/events/stream", self.relay)
+        app.on_shutdown.append(self._collector.end)
         return app
 
     async def healthz(self, _: web.Request) -> web.Response:
@@ -80,7 +83,7 @@ class MainPort:
             raise Problem(503, "what a restart needs cannot be kept", self._succession.trouble)
         if self._sender.spooled or self._sender.away:
             raise Problem(503, "events wait for the collector", f"{self._sender.spooled} batches: {self._sender.away}")
-        await self._ask("GET", "/readyz")
+        await self._collector.ready()
         return json_response({"status": "ready"})
 
     async def upstreams(self, _: web.Request) -> web.Response:
@@ -108,10 +111,10 @@ class MainPort:
         """Gym's head server, passed through."""
         return web.Response(body=await self._ask_head("/server_instances"), content_type="application/json")
 
-    async def put_session(self, request: web.Request) -> web.Response:
+    async def put_session(self, request: web.Request) -> web.StreamResponse:
         """A dispatcher registers; the collector keeps it, and this proxy knows its run."""
         answer = await self.relay(request)
-        if answer.status != 200 or not isinstance(answer.body, bytes):
+        if answer.status != 200 or not isinstance(answer, web.Response) or not isinstance(answer.body, bytes):
             return answer
         value, asked = orjson.loads(answer.body), orjson.loads(await request.read())
         self._sessions.learn(value["session"], value["run"])
@@ -122,7 +125,7 @@ class MainPort:
             self._sessions.learn_reverified(value["session"], reverified)
         return json_response(value | {"mode": self._settings.mode})
 
-    async def heartbeat(self, request: web.Request) -> web.Response:
+    async def heartbeat(self, request: web.Request) -> web.StreamResponse:
         """A dispatcher lives, or has ended."""
         body = await read_json(request)
         session = request.match_info["session"]
@@ -138,36 +141,17 @@ class MainPort:
             await self._gate.report()
         return answer
 
-    async def once_all_is_told(self, request: web.Request) -> web.Response:
+    async def once_all_is_told(self, request: web.Request) -> web.StreamResponse:
         """What the collector answers once all that this proxy knows has reached it."""
         if doubt := await self._gate.undelivered():
             raise Problem(503, "unknown is not complete", doubt)
         asks = request.path.endswith("/gate")
-        return await self.relay(request, request.rel_url.extend_query(self._gate.told_by) if asks else None)
+        url = request.rel_url.extend_query(self._gate.told_by) if asks else None
+        return await self._collector.passed_on(request, url)
 
-    async def relay(self, request: web.Request, url: URL | None = None) -> web.Response:
-        """Pass a request about runs and sessions on to the collector, under another URL where one is given."""
-        path = request.raw_path if url is None else url.raw_path_qs
-        status, kind, body = await self._asked(request.method, path, await request.read())
-        return web.Response(status=status, body=body, headers={"Content-Type": kind})
-
-    async def _ask(self, method: str, path: str) -> None:
-        try:
-            status, _, body = await self._asked(method, path, None)
-        except Problem as away:
-            raise Problem(503, away.title, away.detail) from away
-        if status != 200:
-            raise Problem(503, "the collector is not ready", body[:500].decode("utf-8", "replace"))
-
-    async def _asked(self, method: str, path: str, body: bytes | None) -> tuple[int, str, bytes]:
-        url, fields = f"{self._settings.collector}{path}", {"Content-Type": "application/json"}
-        try:
-            async with self._client.request(method, url, data=body, headers=fields, timeout=_ASKING) as answer:
-                kind = answer.headers.get("Content-Type", "application/json")
-                return answer.status, kind, await answer.read()
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            detail = f"{self._settings.collector}: {type(error).__name__}: {error}"
-            raise Problem(502, "the collector cannot be reached", detail) from error
+    async def relay(self, request: web.Request) -> web.StreamResponse:
+        """Pass a request about runs and sessions on to the collector."""
+        return await self._collector.passed_on(request)
 
     async def _ask_head(self, path: str) -> bytes:
         url = f"{self._settings.head_server}{path}"

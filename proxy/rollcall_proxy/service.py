@@ -223,7 +223,9 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
     async with AsyncExitStack() as stack:
         bound = stack.enter_context(closing(bind(*address)))
         passing = await stack.enter_async_context(passing_client())
-        control = await stack.enter_async_context(aiohttp.ClientSession())
+        # Whoever follows a run keeps a connection to the collector; its limit would hold up the events.
+        unlimited = aiohttp.TCPConnector(limit=0)
+        control = await stack.enter_async_context(aiohttp.ClientSession(connector=unlimited))
         proxy = Proxy(settings, address, control, passing)
         stack.callback(proxy.crew.abandon)
         runner = web.AppRunner(proxy.app(), access_log=None, shutdown_timeout=1)
