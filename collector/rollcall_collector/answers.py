@@ -197,7 +197,8 @@ class Call(Answer):
 class Dispatch(Answer):
     """One execution of a rollout, with the first of its calls; `spans_known` are kept, and `spans_lost` were not.
 
-    `provisional`: its `/run` was answered by a proxy's own ruling, since the collector could not be asked.
+    `provisional`: its `/run` was answered by a proxy's own ruling, since the collector could not be asked. `trace` is
+    the trace id that the `/run` came with, or was given.
     """
 
     dispatch: str
@@ -209,6 +210,7 @@ class Dispatch(Answer):
     root_cause: RootCause | None
     failure_class: str | None = Field(alias="class")
     provisional: bool
+    trace: str | None
     tags: list[TagRecord]  # type: ignore[valid-type]  # it is made of a Tag's fields
     spans: list[Call]
     spans_known: int
@@ -273,9 +275,11 @@ class Timeline(Answer):
 
 
 class Ruling(Answer):
-    """What a proxy answers an outermost `/run` with."""
+    """What a proxy answers an outermost `/run` with; `trace` is its trace id, null where it had none."""
 
     dispatch: str
+    run: str
+    trace: str | None
     state: str
     row: dict[str, Any] | None
 
@@ -324,8 +328,9 @@ class Misplaced(Answer):
 
 
 class MisplacedFailure(Misplaced):
-    """A row that lies among the results, with the one that belongs to the failures."""
+    """A row that lies among the results, with the one that belongs to the failures, and its dispatch's trace id."""
 
+    trace: str | None
     row: dict[str, Any] | None
 
 

@@ -17,18 +17,22 @@ def tell_rulings(rulings: Iterable[Mapping[str, Any]]) -> None:
     """Dispatches that have ended: the failed among them go into the failures file."""
     for ruling in rulings:
         if ruling["state"] == "failed" and ruling["row"] is not None:
-            tell(ruling["row"], "failures", "its row goes into the failures file")
+            tell(ruling, ruling["run"], "failures", "its row goes into the failures file")
 
 
-def tell(row: Row, placed: str, where: str) -> None:
-    """A failure row, and which file holds it. Its root cause is told in Rollcall's words, without the server's text."""
+def tell(dispatch: Mapping[str, Any], run: str, placed: str, where: str) -> None:
+    """A dispatch with its failure `row`, and which file holds that.
+
+    Its root cause is told in Rollcall's words, without the server's text.
+    """
+    row: Row = dispatch["row"]
     own = row.get("_rollcall") or {}
-    cause = cause_in(own.get("root_cause"))
+    cause, trace = cause_in(own.get("root_cause")), dispatch["trace"]
     name, agent = _name(row, own), agent_of(row) or ""
-    fields = {"run": own.get("run"), "rollout": name, "agent": agent, "dispatch": own.get("dispatch")}
+    fields = {"run": run, "rollout": name, "agent": agent, "dispatch": dispatch["dispatch"], "trace": trace}
     fields |= {"class": row.get("_ng_failure_class"), "cause": cause.id, "server": cause.server, "placed": placed}
-    text = "rollout %s of %s in run %s failed: %s; %s"
-    log.info(text, name, agent, own.get("run"), cause.words, where, extra={FIELDS: fields})
+    text, traced = "rollout %s of %s in run %s failed: %s; %s%s", f"; trace {trace}" if trace else ""
+    log.info(text, name, agent, run, cause.words, where, traced, extra={FIELDS: fields})
 
 
 def _name(row: Row, own: Row) -> str:

@@ -127,7 +127,7 @@ class Mounted:
         done = diverting.divert(output, self._wanted(run, moves), partial(self.reader.failures, run))
         for each in moves["to_failures"]:
             if each["dispatch"] in done.placed_failures and each["row"] is not None:
-                tell(each["row"], "failures", f"its row has been moved into {names.failures_path(output)}")
+                tell(each, run, "failures", f"its row has been moved into {names.failures_path(output)}")
         return done if done.placed_failures or done.placed_results or done.notes else None
 
     def _wanted(self, run: str, moves: dict[str, Any]) -> Wanted:

@@ -45,6 +45,8 @@ def _dispatch(dispatch: Mapping[str, Any], now: float, paint: Paint) -> list[str
     at = "" if began is None else time.strftime(", began %Y-%m-%d %H:%M:%S UTC", time.gmtime(began))
     lines = fitted(f"attempt {dispatch['attempt']}: {', '.join(said)}")
     lines += fitted(f"dispatch {dispatch['dispatch']}{at}", "  ")
+    if dispatch["trace"]:
+        lines += fitted(f"trace {dispatch['trace']}", "  ")
     lines += _cause(dispatch["root_cause"])
     lines += _calls(calls, first, now if is_open else None, paint)
     return [*lines, *_missing(dispatch)]

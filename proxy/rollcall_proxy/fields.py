@@ -25,19 +25,13 @@ def request_fields(fields: Fields, owner: str | None) -> Fields:
     return passed
 
 
-def give_to_run(fields: Fields, owner: str) -> str | None:
-    """Let an outermost `/run` carry its owner in W3C baggage, and a trace id where it has none.
-
-    Returns the trace id that was given, or None where the dispatcher sent its own.
-    """
+def give_to_run(fields: Fields, owner: str, trace: str) -> None:
+    """Let an outermost `/run` carry its owner in W3C baggage, and a trace id where it has no `traceparent`."""
     member = f"{BAGGAGE_KEY}={quote(owner, safe='~')}".encode()
     members = [*values_of(fields, b"baggage"), member]
     fields[:] = [*without(fields, b"baggage"), (b"baggage", b", ".join(members))]
-    if values_of(fields, b"traceparent"):
-        return None
-    trace = token_hex(16)
-    fields.append((b"traceparent", f"00-{trace}-{token_hex(8)}-01".encode()))
-    return trace
+    if not values_of(fields, b"traceparent"):
+        fields.append((b"traceparent", f"00-{trace}-{token_hex(8)}-01".encode()))
 
 
 def values_of(fields: Fields, name: bytes) -> list[bytes]:

@@ -21,7 +21,7 @@ from .forwarding import Forwarder
 from .ledger import Ledger
 from .metrics import Metrics
 from .outermost import OutermostRun
-from .owners import NAMING_A_NESTED_RUN, WAYS, Head, Owner, find_owner, session_of, without_url_owner
+from .owners import NAMING_A_NESTED_RUN, WAYS, Head, Owner, find_owner, session_of, trace_for, without_url_owner
 from .policy_url import ListenerOf, with_owned_policy_url
 from .resend import Execution, Executions, Key
 from .roles import MODEL_ROLES, role_of
@@ -238,6 +238,7 @@ def dispatch_of(name: str, identity: Identity, exchange: Exchange, session: Sess
         stage_index=identity.stage_index,
         attempt=identity.attempt,
         identity=identity.keys,
+        trace=trace_for(exchange.head),
     )
 
 

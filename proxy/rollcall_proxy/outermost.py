@@ -20,7 +20,7 @@ from .fields import give_to_run
 from .forwarding import Forwarder, read
 from .ledger import Ledger
 from .outcome import Judged, Outcome, diverted, read_outcome, state_answered
-from .owners import explicit_id, trace_of, with_attempt
+from .owners import explicit_id, with_attempt
 from .recording import Records, response_in
 from .sender import NotStoredError, Sender
 from .settings import ProxySettings
@@ -57,13 +57,13 @@ class OutermostRun:
         attempt = with_attempt(explicit_id(begun.identity) or begun.rollout, begun.attempt)
         for carrier in (f"id:{_unstaged(attempt, begun)}", f"stage:{attempt}"):
             self._bind(carrier, begun.dispatch)
-        if trace := trace_of(exchange.head):
-            self._bind(f"trace:{trace}", begun.dispatch, lasting=True)
+        if begun.trace:
+            self._bind(f"trace:{begun.trace}", begun.dispatch, lasting=True)
 
     async def execute(self, exchange: Exchange, body: bytes, begun: DispatchBegun) -> Made:
         """Execute a dispatch that has begun; the answer for its callers."""
         try:
-            outcome = await self._execute(exchange, body)
+            outcome = await self._execute(exchange, body, begun.trace)
             await self._crew.settled()
             await self._tag(exchange, outcome)
             judged = self._judged(exchange, outcome)
@@ -99,10 +99,9 @@ class OutermostRun:
             self._ledger.disown(shared, carrier)
             self._sender.put(CarrierShared(carrier, shared))
 
-    async def _execute(self, exchange: Exchange, body: bytes) -> Outcome:
+    async def _execute(self, exchange: Exchange, body: bytes, trace: str) -> Outcome:
         fields, said = self._forwarder.fields(exchange), None
-        if given := give_to_run(fields, exchange.minted()):
-            self._bind(f"trace:{given}", exchange.dispatch or "", lasting=True)
+        give_to_run(fields, exchange.minted(), trace)
         try:
             said, answer = await self._forwarder.ask(exchange, body, fields)
             began_at = now()

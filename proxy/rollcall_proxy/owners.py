@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from secrets import token_hex
 from urllib.parse import quote, unquote
 
 from rollcall_collector.contract.identity import Identity
@@ -216,6 +217,11 @@ def trace_of(head: Head) -> str | None:
         return None
     found = _TRACEPARENT.fullmatch(parent.strip())
     return found["trace"] if found and found["trace"] != "0" * 32 else None
+
+
+def trace_for(head: Head) -> str:
+    """The trace id that a `/run` comes with, a new one where it has none, and nothing where it cannot be read."""
+    return (trace_of(head) or "") if "traceparent" in head.fields else token_hex(16)
 
 
 def without_url_owner(path: str) -> str:

@@ -136,6 +136,7 @@ def _attempt(row: Mapping[str, Any]) -> Answer:
     calls = marked(bad, bad, cause)
     return {
         "dispatch": str(told.get("dispatch") or "unknown"),
+        "trace": None,
         "attempt": row.get("_ng_attempt_index") or 0,
         "state": "failed",
         "class": str(row.get("_ng_failure_class") or ""),

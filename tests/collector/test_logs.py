@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rollcall_collector.logs import FIELDS, Human, Json
 
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+
 
 def record(message: str = "%s is gone", *arguments: Any, **fields: Any) -> logging.LogRecord:
     made = logging.LogRecord("rollcall.x", logging.INFO, "x.py", 1, message, arguments, None)
@@ -57,16 +59,33 @@ def test_any_text_is_one_line_in_both_forms(text: str, fields: dict[str, Any]) -
 async def test_each_rollout_that_goes_into_the_failures_file_has_a_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With its id, its root cause and where its row goes; of the server's text there is nothing."""
+    """With its id, root cause and trace id, and where its row goes; of the server's text there is nothing."""
     caplog.set_level(logging.INFO, "rollcall_collector.diverted")
     async with running(tmp_path / "x.sqlite3") as collector:
         await collector.session()
-        await collector.sends(begun(), tag(excerpt="the secret text"), ended(), begun("d-2", "1-0"), ended("d-2"))
+        failing = (begun(trace=TRACE), tag(excerpt="the secret text"), ended())
+        await collector.sends(*failing, begun("d-2", "1-0"), ended("d-2"))
     (line,) = [each for each in caplog.records if each.name == "rollcall_collector.diverted"]
     assert line.getMessage() == (
         "rollout 0-0 of math_agent in run r-1 failed: model call to policy_model: http_status 500; "
-        "its row goes into the failures file"
+        f"its row goes into the failures file; trace {TRACE}"
     )
     fields = orjson.loads(Json().format(line))
     assert (fields["rollout"], fields["placed"], fields["dispatch"]) == ("0-0", "failures", "d-1")
+    assert fields["trace"] == TRACE
     assert "secret" not in Json().format(line)
+
+
+async def test_a_row_that_the_agent_wrote_is_told_with_its_run_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing of Rollcall's is in the row itself; a dispatch without a trace id has none in its line."""
+    caplog.set_level(logging.INFO, "rollcall_collector.diverted")
+    row = {"_ng_task_index": 0, "_ng_rollout_index": 0, "_ng_failure_class": "sandbox_lost"}
+    async with running(tmp_path / "x.sqlite3") as collector:
+        await collector.session()
+        await collector.sends(begun(), ended(ending="marker", answer=row))
+    (line,) = [each for each in caplog.records if each.name == "rollcall_collector.diverted"]
+    fields = orjson.loads(Json().format(line))
+    assert (fields["run"], fields["dispatch"], fields["trace"]) == ("r-1", "d-1", None)
+    assert line.getMessage().endswith("its row goes into the failures file")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -66,6 +67,22 @@ async def test_rows_are_moved_once_the_session_has_ended(output: Path) -> None:
         assert await client.get("/v1/runs/r-1/moves") == {"to_failures": [], "to_results": []}
         await client.sends(tag("d-0", "x-2"))
         await until(lambda: tasks(failures) == [1, 0])
+
+
+async def test_a_row_that_is_moved_is_logged_with_the_trace_id_of_its_dispatch(
+    output: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And where it lies now."""
+    caplog.set_level(logging.INFO, "rollcall_collector.diverted")
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    async with running(output.parents[2] / "x.sqlite3", results=output.parent.parent) as client:
+        await client.session(output=str(output))
+        await client.sends(begun(trace=trace), ended())
+        await client.sends(tag())
+        await ends(client)
+        await until(lambda: tasks(output) == [1])
+    (line,) = [each.getMessage() for each in caplog.records if each.name == "rollcall_collector.diverted"]
+    assert line.endswith(f"moved into {output.with_name('x_failures.jsonl')}; trace {trace}")
 
 
 async def test_the_gates_answer_is_kept_anew_where_no_row_moves(output: Path) -> None:

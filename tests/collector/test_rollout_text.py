@@ -23,6 +23,7 @@ def story(*calls: dict[str, Any], state: str = "succeeded", **more: Any) -> list
     """The lines about a rollout with one dispatch."""
     ended = None if state == "running" else T + 12.4
     about = {"dispatch": "d-1", "attempt": 0, "state": state, "class": None, "root_cause": None, "started_at": T}
+    about |= {"trace": None}
     counts = {"ended_at": ended, "spans": list(calls), "spans_known": len(calls), "spans_lost": 0}
     whole = {"id": "3-0", "benchmark": "math", "benchmarks": ["math"], "state": state, "run": "r-1", "now": T + 82}
     return rollout_text(whole | {"dispatches": [about | counts | more]}).splitlines()
@@ -76,6 +77,11 @@ def test_the_root_cause_stands_above_the_calls() -> None:
     lines = story(RUN, state="failed", root_cause=cause, **{"class": "agent_run_error"})
     assert lines[3] == "attempt 0: failed (agent_run_error), took 12.4 s"
     assert lines[5] == "  root cause: model call to m: http_status 500 (out)"
+
+
+def test_the_trace_id_of_a_dispatch_is_shown() -> None:
+    """So that its trace can be found where the servers' own are."""
+    assert story(RUN, trace="4bf92f3577b34da6a3ce929d0e0e4736")[5] == "  trace 4bf92f3577b34da6a3ce929d0e0e4736"
 
 
 def test_a_ruling_of_the_proxys_own_is_said() -> None:

@@ -27,6 +27,7 @@ BAD_BATCHES = {
     "events.0.tag.dispatch": with_event(dispatch="../d"),
     "events.0.tag.excerpt": with_event(excerpt="x" * 5000),
     "events.0.tag.started_at": with_event(started_at=None),
+    "events.0.dispatch_begun.trace": batch("p-1", 1, begun(trace="4BF92F3577B34DA6A3CE929D0E0E4736")),
 }
 
 

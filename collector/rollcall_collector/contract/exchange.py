@@ -31,6 +31,9 @@ EXCERPT_LIMIT = 2000
 Text = Annotated[str, Field(max_length=4096)]
 Id = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]*$")]
 
+TraceId = Annotated[str, Field(pattern=r"^(?:[0-9a-f]{32})?$")]
+"""A trace id of W3C Trace Context (https://www.w3.org/TR/trace-context/#trace-id); empty where none can be read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tag:
@@ -120,7 +123,10 @@ class NotInspected:
 
 @dataclass(frozen=True, slots=True)
 class DispatchBegun:
-    """An outermost `/run` of one session has been taken in. `rollout` is Gym's id without the attempt: `3-0`."""
+    """An outermost `/run` of one session has been taken in. `rollout` is Gym's id without the attempt: `3-0`.
+
+    `trace` is the trace id that the `/run` came with, or was given.
+    """
 
     dispatch: Id
     session: Id
@@ -136,6 +142,7 @@ class DispatchBegun:
     stage_index: int | None = None
     attempt: int = 0
     identity: dict[str, Any] = field(default_factory=dict)
+    trace: TraceId = ""
     event: Literal["dispatch_begun"] = "dispatch_begun"
 
 

@@ -13,6 +13,8 @@ IDENTITY_KEYS = ("_ng_task_index", "_ng_rollout_index", "_ng_attempt_index", "_n
 """Keys of a row that say which rollout it is and that a failure row repeats."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
+_HIGHEST = 2**63 - 1
+"""A greater index no database can hold."""
 _INDEXED = re.compile(r"(\d{1,12})-(\d{1,12})")
 
 
@@ -104,4 +106,4 @@ def _name(value: Any) -> str | None:
 
 
 def _index(value: Any) -> int | None:
-    return value if type(value) is int and value >= 0 else None
+    return value if type(value) is int and 0 <= value <= _HIGHEST else None

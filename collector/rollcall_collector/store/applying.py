@@ -1,6 +1,6 @@
 """What events do to the store: a batch is read in, changes dispatches in memory, and is written in one piece."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Annotated, Any
 
@@ -52,7 +52,7 @@ Addition = Recovered | Outlived | Verified | NotInspected
 _ADDITION: TypeAdapter[Addition] = TypeAdapter(Annotated[Addition, Field(discriminator="event")])
 
 Ruling = dict[str, Any]
-"""What a proxy is told of a dispatch that ended: `dispatch`, `state`, and `row` where it failed."""
+"""What a proxy is told of a dispatch that ended: `dispatch`, `run`, `trace`, `state`, and `row` where it failed."""
 
 
 def apply_events(
@@ -95,11 +95,15 @@ def _rulings(connection: Connection, ended: Sequence[str], work: Working) -> lis
     for some in portions(sorted(set(ended) - judged.keys())):
         for row in connection.execute(_JUDGED, {"some": some}).mappings():
             judged[row["dispatch"]] = dict(row)
-    return [{name: judged[dispatch][name] for name in _RULING} for dispatch in ended if dispatch in judged]
+    return [_ruling(judged[dispatch]) for dispatch in ended if dispatch in judged]
 
 
-_RULING = ("dispatch", "state", "row")
-_JUDGED = select(*(dispatches.c[name] for name in _RULING)).where(among(dispatches.c.dispatch))
+def _ruling(values: Mapping[str, Any]) -> Ruling:
+    return {name: values[name] for name in _RULED} | {"trace": values["begun"].get("trace")}
+
+
+_RULED = ("dispatch", "run", "state", "row")
+_JUDGED = select(*(dispatches.c[name] for name in (*_RULED, "begun"))).where(among(dispatches.c.dispatch))
 
 
 @dataclass(slots=True)

@@ -41,7 +41,7 @@ def moves(connection: Connection, run: str) -> dict[str, list[dict[str, Any]]]:
         one = {name: row.begun.get(name) for name in ("agent", *_INDICES)}
         one |= {"dispatch": row.dispatch, "benchmark": row.benchmark}
         if row.state == "failed":
-            found["to_failures"].append(one | {"row": row.row})
+            found["to_failures"].append(one | {"row": row.row, "trace": row.begun.get("trace")})
         else:
             found["to_results"].append(one)
     return found

@@ -316,7 +316,7 @@ def _dispatch(connection: Connection, row: Any, policy: Policy) -> dict[str, Any
     kept = connection.execute(select(tags).where(*here).order_by(tags.c.ended_at, tags.c.exchange)).all()
     names = ("dispatch", "session", "state", "attempt", "started_at", "ended_at", "root_cause")
     told = {name: getattr(row, name) for name in names}
-    told |= {"class": row.failure_class, "provisional": bool(row.provisional)}
+    told |= {"class": row.failure_class, "provisional": bool(row.provisional), "trace": row.begun.get("trace")}
     ending = None if row.ended is None else row.ended.get("ending")
     return told | {"tags": [_tag(each, policy, ending) for each in kept]}
 

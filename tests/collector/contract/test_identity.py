@@ -49,7 +49,7 @@ def test_stages_of_a_multi_stage_run_are_rollouts_of_their_own() -> None:
     assert [found.rollout for found in rollouts if found] == ["3-1", "3-1-s0", "3-1-s2"]
 
 
-@pytest.mark.parametrize("index", [True, False, -1, 1.0, "3", None, [3]])
+@pytest.mark.parametrize("index", [True, False, -1, 1.0, "3", None, [3], 2**63])
 def test_an_index_that_is_no_whole_number_from_zero_up_names_no_rollout(index: Any) -> None:
     """A truth value is no index; nothing is guessed."""
     assert identify(ROW | {"_ng_task_index": index}, "some_server") is None

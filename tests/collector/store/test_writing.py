@@ -12,7 +12,7 @@ def test_a_rollout_runs_from_its_dispatchs_begin_to_its_end(store: Store) -> Non
     """The ruling says what became of it; without a failure there is no row."""
     assert store.sends(begun()) == []
     assert store.counts() == {"running": 1}
-    assert store.sends(ended()) == [{"dispatch": "d-1", "state": "succeeded", "row": None}]
+    assert store.sends(ended()) == [{"dispatch": "d-1", "run": "r-1", "state": "succeeded", "row": None, "trace": None}]
     assert store.counts() == {"succeeded": 1}
 
 
