@@ -53,8 +53,8 @@ class Departure:
         """What another process has found out."""
         self._since = since
 
-    async def caused(self, what: What, leaving: bool, hint: bool) -> bool:
-        """Whether an exchange did not end well only because the server is being shut down.
+    def known(self, what: What, leaving: bool, hint: bool) -> bool | None:
+        """Whether an exchange did not end well only because the server is being shut down; None: it must be looked at.
 
         `leaving`: its answer says so; `hint`: what it says is said so by a server that cancels (`is_hint`).
         """
@@ -62,7 +62,12 @@ class Departure:
             return True
         if what in _TRANSPORT:
             return self._since is not None
-        return hint and (self._since is not None or await self._refuses())
+        return (True if self._since is not None else None) if hint else False
+
+    async def caused(self, what: What, leaving: bool, hint: bool) -> bool:
+        """What is `known`, or else what a look at the server says."""
+        known = self.known(what, leaving, hint)
+        return await self._refuses() if known is None else known
 
     async def _refuses(self) -> bool:
         """One look for all who wait; it is not ended by one who leaves."""

@@ -95,6 +95,8 @@ def as_far_as_read(body: bytes, coding: str, limit: int) -> tuple[bytes | None, 
 
 def beginning(body: bytes, coding: str) -> bytes:
     """The beginning of a body without its coding, as far as it can be read; the body itself where it cannot."""
+    if not coding:
+        return body
     try:
         return next(Decoder(coding).feed(body), b"")
     except UnreadableError:

@@ -9,7 +9,7 @@ from uuid import uuid4
 import xxhash
 from rollcall_collector.contract.calls import CallKey
 from rollcall_collector.contract.context_limit import refused_for_length
-from rollcall_collector.contract.excerpt import excerpt
+from rollcall_collector.contract.excerpt import excerpt_of
 from rollcall_collector.contract.exchange import Role, Tag, What
 
 from . import wire
@@ -21,8 +21,8 @@ from .upstream import Upstream, UpstreamError
 
 _SMALL = 4096
 """Bytes of a body that are kept, to be digested later."""
-_MESSAGE, _MARKER = 2000, 200
-"""Characters that are kept of a message and of a marker."""
+_MESSAGE, _MARKER, _METHOD, _PATH = 2000, 200, 40, 1000
+"""Characters that are kept."""
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class Exchange:
     def digest(self) -> bytes:
         """The digest of what has passed of the body."""
         if self._digesting is None:
-            self._digesting = xxhash.xxh3_128(self._beginning)
+            return xxhash.xxh3_128_digest(self._beginning)
         return self._digesting.digest()
 
     def key(self) -> CallKey:
@@ -104,15 +104,15 @@ class Exchange:
 
     def tag(self, call: str, bad: "Bad", ended_at: float) -> Tag:
         """The record of how it ended."""
-        body = beginning(bytes(bad.body), bad.coding)
+        text = beginning(bytes(bad.body), bad.coding).decode("utf-8", "replace")
         return Tag(
             exchange=self.id,
             call=call,
             server=self.upstream.name,
             kind=self.upstream.kind,
             role=self.role,
-            method=storable(self.method[:40]),
-            path=storable(self.route[:1000]),
+            method=stored_method(self.method),
+            path=stored_route(self.path),
             what=bad.what,
             started_at=self.started_at,
             ended_at=ended_at,
@@ -123,9 +123,9 @@ class Exchange:
             dispatch=self.dispatch,
             status=bad.status,
             message=bad.message[:_MESSAGE],
-            excerpt=excerpt(body),
+            excerpt=excerpt_of(text),
             marker=storable(bad.marker[:_MARKER]),
-            too_long=bad.status is not None and refused_for_length(bad.status, body.decode("utf-8", "replace")),
+            too_long=bad.status is not None and refused_for_length(bad.status, text),
             stream=bad.stream,
             shutdown=bad.shutdown,
             rules=bad.rules,
@@ -198,6 +198,18 @@ def bad_from(error: UpstreamError, status: int | None = None) -> Bad:
 def storable(text: str) -> str:
     """The text as Unicode that JSON can hold: bytes of a request line that are none are replaced."""
     return text.encode("utf-8", "replace").decode()
+
+
+@lru_cache(maxsize=512)
+def stored_route(path: str) -> str:
+    """`Exchange.route` as it is kept."""
+    return storable(route_of(path)[:_PATH])
+
+
+@lru_cache(maxsize=64)
+def stored_method(method: str) -> str:
+    """A request's method as it is kept."""
+    return storable(method[:_METHOD])
 
 
 def exchange_ids() -> Iterator[str]:

@@ -1,30 +1,27 @@
 """The way of one exchange through the proxy and back, as a stream.
 
 An answer passes piece by piece as it arrives, read on its way (`inspecting`). Of one that must not end before its
-verdict the last piece is held until its tag is stored; an event stream is not held, but for the piece in which it says
-that it failed. A server that goes away in the middle is seen by the caller as a cut-off, never as a clean end.
+verdict the last piece is held until its tag is stored, and of a failed one that says its length the head too where it
+is followed by one piece: the two leave at the price of one. An event stream is not held, but for the piece in which it
+says that it failed. A server that goes away in the middle is seen by the caller as a cut-off, never as a clean end.
 
-An exchange that ends well has no task: all of its way are calls of the engine's. Only a tag that has to be stored is
-waited for by one.
+An exchange has no task: all of its way are calls of the engine's, and of those who have its tag stored.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable
 from functools import partial
 from sys import maxsize
 
-from rollcall_collector.tasks import spawn
+from rollcall_collector.contract.policy import ended_well
 
 from . import wire
 from .answers import Said, Whole, in_place_of
 from .exchange import Bad, Exchange, bad_from
 from .fields import request_fields, with_length
 from .inspecting import STREAM, Reading, reading_of
-from .recording import Recorder
+from .recording import Recorder, ending, until
 from .upstream import UpstreamError
-
-log = logging.getLogger(__name__)
 
 
 class Forwarder:
@@ -32,7 +29,6 @@ class Forwarder:
 
     def __init__(self, engine: wire.Engine, records: Recorder, observe: bool, inspect_limit: int) -> None:
         self._engine, self.records, self._observe, self.limit = engine, records, observe, inspect_limit
-        self._storing: set[asyncio.Task[None]] = set()
 
     def forward(self, request: wire.Exchange, exchange: Exchange, digested: bool = False) -> None:
         """Pass an exchange on; `digested` where the request's body has been read already."""
@@ -85,26 +81,13 @@ class Forwarder:
     async def refuse(self, request: wire.Exchange, exchange: Exchange, error: UpstreamError) -> None:
         """Answer without asking the server, once the tag is stored; a retry is known by the whole body."""
         exchange.passes(await request.read_body(maxsize))
-        await self.records.ended_badly(exchange, bad_from(error), False)
+        await until(partial(self.records.ended_badly, exchange, bad_from(error), False))
         await in_place_of(exchange.upstream, error).deliver(request)
 
     def store(self, exchange: Exchange, bad: Bad, leaving: bool, then: Callable[[], None]) -> None:
-        """Have an exchange tagged; `then` is called when its tag is stored, or cannot be."""
-        task = spawn(f"tag of {exchange.id}", self._stored(exchange, bad, leaving, then))
-        self._storing.add(task)
-        task.add_done_callback(self._storing.discard)
-
-    def close(self) -> None:
-        """Wait for nothing more; what has been handed over is stored all the same."""
-        for task in self._storing:
-            task.cancel()
-
-    async def _stored(self, exchange: Exchange, bad: Bad, leaving: bool, then: Callable[[], None]) -> None:
-        try:
-            await self.records.ended_badly(exchange, bad, leaving)
-        except Exception:  # whatever it is, the exchange must end
-            log.exception("the tag of %s %s failed in Rollcall", exchange.method, exchange.path)
-        then()
+        """Have an exchange tagged; `then` is called later, when its tag is stored, or cannot be."""
+        with ending(exchange, then):
+            self.records.ended_badly(exchange, bad, leaving, then)
 
 
 async def read(exchange: Exchange, answer: wire.Answer) -> bytes:
@@ -121,9 +104,20 @@ class _Passing(wire.Consumer):
     """Looks on while an exchange passes: digests its request, reads its answer, and has it tagged.
 
     `_storing`: a tag is on its way to be stored, and all that comes is held. `_broken`: the answer did not come whole.
+    `_head_waits`: the head is held, until more than one piece has followed.
     """
 
-    __slots__ = ("_broken", "_digested", "_error", "_exchange", "_forwarder", "_reading", "_said", "_storing")
+    __slots__ = (
+        "_broken",
+        "_digested",
+        "_error",
+        "_exchange",
+        "_forwarder",
+        "_head_waits",
+        "_reading",
+        "_said",
+        "_storing",
+    )
 
     def __init__(self, passage: wire.Passage, forwarder: Forwarder, exchange: Exchange, digested: bool) -> None:
         super().__init__(passage)
@@ -131,7 +125,7 @@ class _Passing(wire.Consumer):
         self._said: Said | None = None
         self._reading: Reading | None = None
         self._error: UpstreamError | None = None
-        self._storing = self._broken = False
+        self._storing = self._broken = self._head_waits = False
 
     def on_request_piece(self, piece: bytes) -> None:
         if not self._digested:
@@ -148,7 +142,8 @@ class _Passing(wire.Consumer):
         exchange, forwarder = self._exchange, self._forwarder
         self._said = said = forwarder.heard(exchange, head)
         self._reading = reading = reading_of(exchange, said, forwarder.records.in_force.policy, forwarder.limit)
-        if reading.holds and said.empty:
+        self._head_waits = reading.holds and said.sized and not ended_well(said.status)
+        if reading.holds and (said.empty or self._head_waits):
             self.passage.hold()
         return said.passed_on(exchange.cookie())
 
@@ -161,8 +156,11 @@ class _Passing(wire.Consumer):
             self._store(bad)
             self.passage.caller_behind()  # what is held would pile up
             return "hold"
-        self.passage.release()
-        return "hold" if reading is not None and reading.holds else "pass"
+        holds = reading is not None and reading.holds
+        if not (holds and self._head_waits):
+            self.passage.release()
+        self._head_waits = False
+        return "hold" if holds else "pass"
 
     def on_end(self, outcome: wire.Outcome) -> None:
         self._exchange.upstream.in_flight -= 1

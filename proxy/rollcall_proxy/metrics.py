@@ -1,5 +1,6 @@
 """The way of an outermost `/aggregate_metrics`: asked about at the gate, then passed on, changed or answered here."""
 
+from functools import partial
 from sys import maxsize
 from typing import Any
 
@@ -17,7 +18,7 @@ from .fields import without
 from .forwarding import Forwarder, read
 from .gate import Gate, Released, Withheld, of_shards
 from .owners import session_of
-from .recording import Records
+from .recording import Records, until
 from .sessions import Sessions, UnknownSessionError
 from .upstream import UpstreamError
 
@@ -67,11 +68,11 @@ class Metrics:
             said, answer = await self._forwarder.ask(exchange, body, fields)
             received = await read(exchange, answer)
         except UpstreamError as error:
-            await self._records.ended_badly(exchange, bad_from(error))
+            await until(partial(self._records.ended_badly, exchange, bad_from(error), False))
             return self._forwarder.refusal(exchange, error)
         if not ended_well(said.status):
             bad = Bad("http_status", "", said.status, received, said.coding)
-            await self._records.ended_badly(exchange, bad, said.leaving)
+            await until(partial(self._records.ended_badly, exchange, bad, said.leaving))
         elif not said.coding:
             received = with_coverage(received, released.coverage or {})
         return whole(said, received)

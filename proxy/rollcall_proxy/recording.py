@@ -6,14 +6,17 @@ told to it (`workers.telling`, `workers.hearing`).
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import orjson
 from rollcall_collector.contract.calls import CallKey
 from rollcall_collector.contract.exchange import NotInspected, Tag, Verified
 from rollcall_collector.contract.policy import Policy
+from rollcall_collector.tasks import spawn
 
 from .clock import now
 from .departing import is_hint
@@ -23,7 +26,7 @@ from .ledger import Ledger
 from .policy_in_force import PolicyInForce
 from .repeats import Repeats
 from .roles import MODEL_ROLES
-from .sender import NotStoredError, Sender
+from .sender import Sender
 from .spans import Spans
 
 log = logging.getLogger(__name__)
@@ -52,8 +55,14 @@ class Recorder(Protocol):
     def spans(self) -> Spans:
         """What is noted of each exchange."""
 
-    async def ended_badly(self, exchange: Exchange, bad: Bad, leaving: bool = False) -> None:
-        """Tag an exchange once, and have the tag stored; `leaving`: its answer says that its server is shut down."""
+    def ended_badly(self, exchange: Exchange, bad: Bad, leaving: bool, then: Callable[[], None]) -> None:
+        """Tag an exchange once. `leaving`: its answer says that its server is shut down.
+
+        `then` is called later, never from within: when the tag is stored, or cannot be.
+        """
+
+    def close(self) -> None:
+        """Look into no failure any more; what has been handed over is stored all the same."""
 
     def ended_well(self, exchange: Exchange, unread: bool) -> None:
         """Note what a good exchange heals; `unread` says that its answer could not be read."""
@@ -80,6 +89,7 @@ class Records:
     def __init__(self, ledger: Ledger, sender: Sender, in_force: PolicyInForce, spans: Spans) -> None:
         self._ledger, self._sender, self.in_force, self.spans = ledger, sender, in_force, spans
         self._repeats = Repeats()
+        self._looking: set[asyncio.Task[None]] = set()
         self.spread: Spread | None = None
 
     def untold(self, dispatch: str | None = None) -> list[Tag]:
@@ -90,39 +100,60 @@ class Records:
         """Tags that have been counted for long enough."""
         return self._repeats.due(now())
 
-    async def ended_badly(self, exchange: Exchange, bad: Bad, leaving: bool = False) -> None:
-        """Tag an exchange once, and have the tag stored, unless one that says the same of its call has been.
-
-        `leaving`: its answer says that its server is shut down.
-        """
+    def ended_badly(self, exchange: Exchange, bad: Bad, leaving: bool, then: Callable[[], None]) -> None:
+        """Tag an exchange once, and have the tag stored, unless one that says the same of its call has been."""
         if exchange.tagged:
+            later(then)
             return
         ended_at, exchange.tagged = now(), True
-        await self.blame(exchange, bad, leaving)
+        known = exchange.upstream.departure.known(bad.what, leaving, hint_in(bad))
+        if known is None:
+            task = spawn(f"tag of {exchange.id}", self._looked_into(exchange, bad, ended_at, then))
+            self._looking.add(task)
+            task.add_done_callback(self._looking.discard)
+            return
+        bad.shutdown = known
+        self._tag(exchange, bad, ended_at, then)
+
+    def close(self) -> None:
+        """Look into no failure any more."""
+        for task in self._looking:
+            task.cancel()
+
+    async def _looked_into(self, exchange: Exchange, bad: Bad, ended_at: float, then: Callable[[], None]) -> None:
+        with ending(exchange, then):
+            await self.blame(exchange, bad, False)
+            self._tag(exchange, bad, ended_at, then)
+
+    def _tag(self, exchange: Exchange, bad: Bad, ended_at: float, then: Callable[[], None]) -> None:
         self.note_verified(exchange)
-        tag, key = self.called(exchange.tag(NO_CALL, bad, ended_at), exchange.key()), exchange.key()
-        self.spans.ended(exchange, bad.what, bad.status, tag.call)
-        await self.keep(tag, key)
+        key = exchange.key()
+        call = self._ledger.call_of(exchange.dispatch, key, exchange.started_at, ended_at)
+        self.spans.ended(exchange, bad.what, bad.status, call)
+        self.keep(exchange.tag(call, bad, ended_at), key, then)
 
     def called(self, tag: Tag, key: CallKey) -> Tag:
         """The tag with the call that it belongs to."""
         return replace(tag, call=self._ledger.call_of(tag.dispatch, key, tag.started_at, tag.ended_at))
 
-    async def keep(self, tag: Tag, key: CallKey) -> None:
-        """Have a tag stored, unless it repeats one that has been, and let the workers know of it."""
+    def keep(self, tag: Tag, key: CallKey, then: Callable[[], None]) -> None:
+        """Have a tag stored, unless it repeats one that has been, and let the workers know of it, and then call."""
         told = self._repeats.take(tag, tag.ended_at, at_once=self._ledger.add(tag))
-        if self.spread is None or tag.dispatch is None:
-            await self._store(tag, told)
-        else:
-            await asyncio.gather(self._store(tag, told), self.spread(tag, key))
+        awaited: list[asyncio.Future[Any]] = [self._sender.storing(*told)] if told else []
+        if self.spread is not None and tag.dispatch is not None:
+            awaited.append(spawn(f"spread of {tag.exchange}", self.spread(tag, key)))
 
-    async def _store(self, tag: Tag, told: Sequence[Tag]) -> None:
-        if not told:
-            return
-        try:
-            await self._sender.store(*told)
-        except NotStoredError as error:
-            log.error("the tag of %s %s is not stored: %s", tag.method, tag.path, error)
+        def one_is_done(done: asyncio.Future[Any]) -> None:
+            awaited.remove(done)
+            if not done.cancelled() and (error := done.exception()) is not None:
+                log.error("the tag of %s %s is not stored: %s", tag.method, tag.path, error)
+            if not awaited:
+                then()
+
+        if not awaited:
+            later(then)
+        for each in tuple(awaited):
+            each.add_done_callback(one_is_done)
 
     async def blame(self, exchange: Exchange, bad: Bad, leaving: bool) -> None:
         """Find out whether an exchange failed only because its server is being shut down."""
@@ -182,6 +213,33 @@ class Records:
             self._sender.put(Verified(dispatch, response))
 
 
+def later(then: Callable[[], None]) -> None:
+    """Call soon, and not from within."""
+    asyncio.get_running_loop().call_soon(then)
+
+
+async def until(begin: Callable[[Callable[[], None]], None]) -> None:
+    """Begin something, and wait until it calls."""
+    called: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    begin(partial(_set, called))
+    await called
+
+
+def _set(called: "asyncio.Future[None]") -> None:
+    if not called.done():  # who waited may have been cancelled
+        called.set_result(None)
+
+
+@contextmanager
+def ending(exchange: Exchange, then: Callable[[], None]) -> Iterator[None]:
+    """Whatever goes wrong with a tag, its exchange must end."""
+    try:
+        yield
+    except Exception:
+        log.exception("the tag of %s %s failed in Rollcall", exchange.method, exchange.path)
+        later(then)
+
+
 def good_from(exchange: Exchange) -> Good:
     """A good exchange that ends now."""
     generating = exchange.role in MODEL_ROLES
@@ -195,7 +253,7 @@ def cancellation(exchange: Exchange) -> Tag:
 
 def hint_in(bad: Bad) -> bool:
     """Whether what was answered may have been answered only because the server is being shut down."""
-    return is_hint(bad.status, decoded(bytes(bad.body), bad.coding) or b"")
+    return bad.status == 500 and is_hint(bad.status, decoded(bytes(bad.body), bad.coding) or b"")
 
 
 def response_in(body: bytes, coding: str) -> dict[str, Any] | None:

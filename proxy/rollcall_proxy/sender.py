@@ -1,6 +1,7 @@
 """Has events stored: committed by the collector, or on disk in the spool where that cannot be had soon.
 
-One task sends, in order; events that wait together travel together. While anything lies in the spool, new events go
+One task sends, in order; events that wait together travel together, and where many come, each batch waits a little for
+others: a post costs as much as several tags. While anything lies in the spool, new events go
 behind it, and another task delivers it: so the collector sees each sender's events in the order in which they
 happened, each with a number, and nobody waits for a collector that is away or slow. What waits in memory is bounded:
 beyond that the post under way is given up, and sent again from the spool; its numbers make the two one.
@@ -16,11 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import orjson
 from rollcall_collector.contract.exchange import Event
 from rollcall_collector.tasks import background, spawn
 
+from . import wire
+from .posting import Posting
 from .spool import Line, Spool, left_behind
 
 log = logging.getLogger(__name__)
@@ -30,11 +32,12 @@ WAITING_BYTES = 64 * 1024 * 1024
 
 _TOGETHER, _TOGETHER_BYTES = 512, 4 * 1024 * 1024
 """Events in one batch at the most, and bytes from which on no further event joins it."""
+_APART_S = 0.005
+"""Seconds between the beginnings of two batches at the least: what comes alone goes at once."""
 _AGAIN_S, _AGAIN_AT_MOST_S = 0.5, 60.0
 """Seconds between attempts to reach a collector that is away; at most so many where it asks for more."""
 _LAST_S = 5.0
 """Seconds that the end of the process waits for the collector."""
-_TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
 
 Rulings = dict[str, dict[str, Any]]
 """Dispatch to the collector's ruling on it; empty where the events went into the spool."""
@@ -62,7 +65,7 @@ class _Waiting:
 
     text: bytes
     count: int
-    done: "asyncio.Future[Rulings]"
+    done: "asyncio.Future[Rulings] | None"
 
 
 class Sender:
@@ -72,10 +75,8 @@ class Sender:
     `not_stored` counts batches that neither has taken. `left_behind` names the dead senders whose spools were found.
     """
 
-    def __init__(
-        self, client: aiohttp.ClientSession, collector: str, folder: Path, name: str, limit: int = WAITING_BYTES
-    ) -> None:
-        self._client, self._url, self._folder, self._name = client, f"{collector}/v1/events", folder, name
+    def __init__(self, collector: Posting, folder: Path, name: str, limit: int = WAITING_BYTES) -> None:
+        self._collector, self._folder, self._name = collector, folder, name
         self._spool, self._left, self._disk = Spool(folder, name), left_behind(folder, name), asyncio.Lock()
         self.left_behind = [spool.path.stem for spool in self._left]
         self._queue: deque[_Waiting] = deque()
@@ -107,29 +108,37 @@ class Sender:
 
     def put(self, *events: Event) -> None:
         """Send events without waiting; those put later come after them."""
-        self._enqueue(events).add_done_callback(lambda done: done.exception())
+        self._enqueue(events, None)
 
     async def store(self, *events: Event) -> Rulings:
         """Send events and wait until they are stored. Raises NotStoredError."""
-        return await asyncio.shield(self._enqueue(events))
+        return await asyncio.shield(self.storing(*events))
 
-    def _enqueue(self, events: tuple[Event, ...]) -> "asyncio.Future[Rulings]":
+    def storing(self, *events: Event) -> "asyncio.Future[Rulings]":
+        """Send events; done when they are stored, or with a NotStoredError. It is not to be cancelled."""
         done: asyncio.Future[Rulings] = asyncio.get_running_loop().create_future()
+        self._enqueue(events, done)
+        return done
+
+    def _enqueue(self, events: tuple[Event, ...], done: "asyncio.Future[Rulings] | None") -> None:
         text = b",".join(map(orjson.dumps, events))
         self._queue.append(_Waiting(text, len(events), done))
         self._bytes += len(text)
         self._something.set()
         if self._bytes > self._limit:
             self._give_up(f"the collector is slow: {self._bytes} bytes of events wait, queue_bytes is {self._limit}")
-        return done
 
     async def run(self) -> None:
         """Send until cancelled."""
+        loop, apart_from = asyncio.get_running_loop(), 0.0
         async with background(self._deliver(), "spool"):
             while True:
                 await self._something.wait()
                 self._something.clear()
                 while self._queue:
+                    if (early := apart_from - loop.time()) > 0 and not self._ending:
+                        await asyncio.sleep(early)
+                    apart_from = loop.time() + _APART_S
                     await self._send(self._together())
 
     async def finish(self, seconds: float = _LAST_S) -> None:
@@ -166,11 +175,11 @@ class Sender:
             self.not_stored += 1
             self.trouble = str(error)
             log.error("events cannot be stored: the collector is away and the spool fails: %s", error)
-            for each in waiting:
-                each.done.set_exception(NotStoredError(str(error)))
+            for done in _waited_for(waiting):
+                done.set_exception(NotStoredError(str(error)))
             return
-        for each in waiting:
-            each.done.set_result(rulings)
+        for done in _waited_for(waiting):
+            done.set_result(rulings)
 
     def _batch(self, first: int, text: bytes) -> bytes:
         return b'{"sender":"%s","first":%d,"events":[%s]}' % (self._name.encode(), first, text)
@@ -257,18 +266,16 @@ class Sender:
 
     async def _post(self, batch: bytes) -> Rulings:
         """Have the collector take a batch. Raises _AwayError and _RefusedError."""
-        fields = {"Content-Type": "application/json"}
         try:
-            async with self._client.post(self._url, data=batch, headers=fields, timeout=_TIMEOUT) as answer:
-                body = await answer.read()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _AwayError(f"{type(error).__name__}: {error}") from error
+            answer = await self._collector.post(batch)
+        except wire.FailedError as error:
+            raise _AwayError(str(error)) from error
         if answer.status == 200:
             self.away = None
-            return {ruling["dispatch"]: ruling for ruling in orjson.loads(body)["rulings"]}
+            return {ruling["dispatch"]: ruling for ruling in orjson.loads(answer.body)["rulings"]}
         if 400 <= answer.status < 500 and answer.status != 429:
-            raise _RefusedError(body[:300].decode("utf-8", "replace"))
-        raise _AwayError(f"the collector answered {answer.status}", _after(answer.headers.get("Retry-After", "")))
+            raise _RefusedError(answer.body[:300].decode("utf-8", "replace"))
+        raise _AwayError(f"the collector answered {answer.status}", _after(answer.retry_after))
 
     def _set_aside(self, batch: bytes, reason: str) -> None:
         log.error("the collector refused a batch, kept in %s: %s", self.rejects, reason)
@@ -283,6 +290,10 @@ class Sender:
         if self.away is None:
             log.warning("the collector is away (%s); events go into the spool %s", cause, self._spool.path)
         self.away = cause
+
+
+def _waited_for(waiting: list[_Waiting]) -> "Iterator[asyncio.Future[Rulings]]":
+    return (each.done for each in waiting if each.done is not None)
 
 
 def _joined(lines: list[Line]) -> Iterator[list[Line]]:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, closing
+from secrets import token_hex
 from typing import Any
 from uuid import uuid4
 
@@ -30,6 +31,7 @@ from .measuring import ProxyMeasures
 from .metrics import Metrics
 from .outermost import OutermostRun
 from .policy_in_force import PolicyInForce
+from .posting import Posting
 from .recording import Records
 from .relay import passing_client
 from .reporting import Reporter
@@ -63,12 +65,14 @@ class Proxy:
         collector, spool, observe = settings.collector, settings.spool, settings.mode == "observe"
         self.settings, engine = settings, wire.Engine(engine_settings(settings))
         self.succession = Succession(spool, *address)
-        self.sender = Sender(control, collector, spool, sender_of(self.succession.proxy), settings.queue_bytes)
+        self.posts = wire.Engine()  # of its own: the other one is closed before the last events are sent
+        posting = Posting(self.posts, collector)
+        self.sender = Sender(posting, spool, sender_of(self.succession.proxy), settings.queue_bytes)
         self.in_force = PolicyInForce(control, collector, spool)
-        ledger, carriers = Ledger(lambda: f"c-{uuid4().hex[:16]}", lambda: self.in_force.policy), Carriers()
+        ledger, carriers = Ledger(lambda: f"c-{token_hex(8)}", lambda: self.in_force.policy), Carriers()
         sessions = Sessions(control, collector, spool, self.succession.left.static)
         self.watch = Watch(sessions.runs_on)
-        self.span_sender = SpanSender(control, collector, f"q-{uuid4().hex}", settings.spans_waiting)
+        self.span_sender = SpanSender(posting, f"q-{uuid4().hex}", settings.spans_waiting)
         self.spans = Spans(self.span_sender, settings.spans)
         self.records = Records(ledger, self.sender, self.in_force, self.spans)
         hearing = Hearing(
@@ -161,7 +165,7 @@ class Proxy:
         await self.main.keep()
         await self.intake.close()
         await self.crew.close()
-        self.forwarder.close()
+        self.records.close()
         self.sender.put(*self.untold())
         hurried = hurry is not None and hurry.is_set()
         await (self.sender.finish(0) if hurried else self.sender.finish())
@@ -223,10 +227,11 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
     async with AsyncExitStack() as stack:
         bound = stack.enter_context(closing(bind(*address)))
         passing = await stack.enter_async_context(passing_client())
-        # Whoever follows a run keeps a connection to the collector; its limit would hold up the events.
+        # Whoever follows a run keeps a connection to the collector; a limit would hold up all other questions.
         unlimited = aiohttp.TCPConnector(limit=0)
         control = await stack.enter_async_context(aiohttp.ClientSession(connector=unlimited))
         proxy = Proxy(settings, address, control, passing)
+        stack.push_async_callback(proxy.posts.close)
         stack.callback(proxy.crew.abandon)
         runner = web.AppRunner(proxy.app(), access_log=None, shutdown_timeout=1)
         stack.push_async_callback(runner.cleanup)

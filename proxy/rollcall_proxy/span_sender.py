@@ -11,8 +11,10 @@ from collections import Counter, deque
 from contextlib import suppress
 from itertools import islice
 
-import aiohttp
 import orjson
+
+from . import wire
+from .posting import Posting
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +24,6 @@ _TOGETHER = 512
 """Events in one batch at the most."""
 _AGAIN_S = 0.5
 """Seconds between attempts to reach a collector that is away."""
-_TIMEOUT = aiohttp.ClientTimeout(total=30, connect=5)
 _COUNTED = 100_000
 """Dispatches for each of which it is counted what was dropped; of others only the sum is logged."""
 _LAST_S = 2.0
@@ -36,8 +37,8 @@ _Told = tuple[str, bytes, int]
 class SpanSender:
     """Sends events of spans under a sender's name of its own; `limit` bounds the bytes that wait."""
 
-    def __init__(self, client: aiohttp.ClientSession, collector: str, name: str, limit: int) -> None:
-        self._client, self._url, self._name, self._limit = client, f"{collector}/v1/events", name, limit
+    def __init__(self, collector: Posting, name: str, limit: int) -> None:
+        self._collector, self._name, self._limit = collector, name, limit
         self._queue: deque[_Told] = deque()
         self._bytes, self._next = 0, 1
         self._lost: Counter[str] = Counter()
@@ -116,11 +117,9 @@ class SpanSender:
 
     async def _post(self, body: bytes) -> int | None:
         """The collector's answer; None where it is away or has no room now."""
-        fields = {"Content-Type": "application/json"}
         try:
-            async with self._client.post(self._url, data=body, headers=fields, timeout=_TIMEOUT) as answer:
-                await answer.read()
-        except (aiohttp.ClientError, TimeoutError, OSError):
+            answer = await self._collector.post(body)
+        except wire.FailedError:
             return None
         return None if answer.status >= 500 or answer.status == 429 else answer.status
 

@@ -9,13 +9,12 @@ begun at another proxy, may be forgotten; then its count begins anew.
 """
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Protocol
 
 import orjson
 
 from .clock import now
-from .exchange import Exchange, route_of, storable
+from .exchange import Exchange, stored_method, stored_route
 from .measuring import Exchanges
 
 SOON_S = 2.0
@@ -25,9 +24,6 @@ _TOGETHER = 500
 """Spans that are told at once."""
 _REMEMBERED = 20_000
 """Dispatches of which it is remembered how many exchanges were kept."""
-_METHOD, _PATH = 40, 1000
-"""Characters that are kept."""
-
 
 _End = tuple[float | None, int | None, str, str]
 """(ended_at, status, what, call)"""
@@ -130,16 +126,5 @@ def _shared(exchange: Exchange) -> tuple[Any, ...]:
     """What an exchange has in common with others, in the order of the event's fields."""
     owner, upstream = exchange.owner, exchange.upstream
     parent, by, carrier = ("", "run", "") if owner is None else (owner.exchange, owner.by, owner.carrier)
-    method, path = _method(exchange.method), _route(exchange.head.path)
+    method, path = stored_method(exchange.method), stored_route(exchange.head.path)
     return (upstream.name, upstream.kind, exchange.role, method, path, parent, exchange.depth, by, carrier)
-
-
-@lru_cache(maxsize=512)
-def _route(path: str) -> str:
-    """`Exchange.route` as it is kept."""
-    return storable(route_of(path)[:_PATH])
-
-
-@lru_cache(maxsize=64)
-def _method(method: str) -> str:
-    return storable(method[:_METHOD])

@@ -118,7 +118,7 @@ async def test_an_outermost_run_is_answered_after_its_end_is_stored(world: World
     await world.plays(play)
     asking = asyncio.ensure_future(world.run())
     await held.asked.wait()
-    assert (held.events, asking.done()) == (["dispatch_begun"], False)
+    assert (held.events[0], asking.done()) == ("dispatch_begun", False)
     held.released.set()
     assert told(await asking) == (200, "verdict")
     assert held.events[:3] == ["dispatch_begun", "http_status", "dispatch_ended"]

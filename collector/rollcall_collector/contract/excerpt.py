@@ -19,22 +19,34 @@ _SEPARATORS, _LONGEST_WORD = " \t\r\n\"',;{}", 400
 """A longer word is known for a secret by its beginning."""
 
 _SECRETS = (
-    re.compile(r"(?i)\b(bearer|basic)\s+[a-z0-9+/_.=~-]{8,}"),
-    re.compile(r"\b(?:sk|pk|nvapi|hf|ghp|gho|xoxb|AKIA)[-_A-Za-z0-9]{12,}"),
-    re.compile(r"\beyJ[-_A-Za-z0-9]{8,}\.[-_A-Za-z0-9]{8,}(?:\.[-_A-Za-z0-9]+)?"),
-    re.compile(
+    ("bearer basic", r"(?i)\b(bearer|basic)\s+[a-z0-9+/_.=~-]{8,}"),
+    ("sk pk nvapi hf gh xoxb akia", r"\b(?:sk|pk|nvapi|hf|ghp|gho|xoxb|AKIA)[-_A-Za-z0-9]{12,}"),
+    ("eyj", r"\beyJ[-_A-Za-z0-9]{8,}\.[-_A-Za-z0-9]{8,}(?:\.[-_A-Za-z0-9]+)?"),
+    (
+        "key authorization token secret password",
         r"(?i)(?P<name>(?:(?:api|private)[_-]?key|authorization|(?:access|auth)[_-]?token|secret[_a-z-]{0,20}|password)"
-        r"[\"'\\]*\s*[:=]\s*[\"'\\]*)[^\s\"',}&\\]{4,}"
+        r"[\"'\\]*\s*[:=]\s*[\"'\\]*)[^\s\"',}&\\]{4,}",
     ),
-    re.compile(r"(?i)(?P<name>\bcookie[\"']?\s*[:=]\s*[\"']?)[^\s;\"',]+=[^\s;\"',]+(?:;\s?[^\s;\"',]+=[^\s;\"',]+)*"),
-    re.compile(r"(?P<name>://[^\s/:@]{0,100}:)[^\s/@]{1,200}(?=@)"),
+    (
+        "cookie",
+        r"(?i)(?P<name>\bcookie[\"']?\s*[:=]\s*[\"']?)[^\s;\"',]+=[^\s;\"',]+(?:;\s?[^\s;\"',]+=[^\s;\"',]+)*",
+    ),
+    ("://", r"(?P<name>://[^\s/:@]{0,100}:)[^\s/@]{1,200}(?=@)"),
 )
-"""What is taken out; the group `name`, which says whose value it was, stays."""
+"""What is taken out, each behind the words of which it has one, in small letters. The group `name`, which says whose
+value it was, stays."""
+_LOOKED_FOR = tuple((tuple(words.split()), re.compile(pattern)) for words, pattern in _SECRETS)
+"""The words are looked for first: where they are not there, which is mostly, that is ten times quicker."""
 
 
 def excerpt(body: bytes) -> str:
     """The clean text of a failed answer's body, EXCERPT_LIMIT characters at the most."""
-    return clean(_beginning(unwrap(body.decode("utf-8", "replace"))))[:EXCERPT_LIMIT]
+    return excerpt_of(body.decode("utf-8", "replace"))
+
+
+def excerpt_of(text: str) -> str:
+    """The same of a body that has been decoded."""
+    return clean(_beginning(unwrap(text)))[:EXCERPT_LIMIT]
 
 
 def _beginning(text: str) -> str:
@@ -82,8 +94,11 @@ def _bytes_literal(text: str) -> str | None:
 
 def clean(text: str) -> str:
     """The text with what looks like a secret taken out, and without control characters other than line ends."""
-    for pattern in _SECRETS:
-        text = pattern.sub(lambda found: (found.groupdict().get("name") or "") + "[secret]", text)
+    small = text.lower()
+    surprising = not text.isascii()  # other letters may be taken for those of a word: U+017F for an s
+    for words, pattern in _LOOKED_FOR:
+        if surprising or any(word in small for word in words):
+            text = pattern.sub(lambda found: (found.groupdict().get("name") or "") + "[secret]", text)
     return (
         text if text.isprintable() else "".join(char if char.isprintable() or char in "\n\t" else " " for char in text)
     )

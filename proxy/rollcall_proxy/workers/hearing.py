@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from rollcall_collector.contract.exchange import Tag
@@ -12,7 +13,7 @@ from ..departing import Departure
 from ..exchange import exchange_ids
 from ..ledger import Ledger
 from ..owners import Head, find_owner
-from ..recording import Records
+from ..recording import Records, until
 from ..spans import Outlet
 from ..upstream import Upstream
 from ..watch import Watch
@@ -59,7 +60,7 @@ class Hearing:
         tag, key = self._tag(about), key_from(about["key"])
         caused = await departure.caused(tag.what, about["leaving"], about["hint"])
         tag = self.records.called(replace(tag, shutdown=caused), key)
-        await self.records.keep(tag, key)
+        await until(partial(self.records.keep, tag, key))
         return tag.call
 
     def good(self, about: dict[str, Any]) -> None:

@@ -83,7 +83,7 @@ class Worker:
     async def close(self, grace: float) -> None:
         """End as the engine does, and tell the rest."""
         await self._engine.close(grace)
-        self._forwarder.close()
+        self._telling.close()
         self._tell_counts()
         self._spans.tell()
         self._outlet.send()

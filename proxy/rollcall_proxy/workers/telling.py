@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
@@ -11,7 +11,7 @@ from rollcall_collector.contract.policy import Policy
 from ..clock import now
 from ..exchange import Bad, Exchange
 from ..owners import COOKIE, OWNER_FIELD
-from ..recording import NO_CALL, cancellation, good_from, hint_in
+from ..recording import NO_CALL, cancellation, ending, good_from, hint_in, later
 from ..roles import MODEL_ROLES
 from ..spans import Spans
 from .channel import Channel
@@ -60,7 +60,7 @@ class Telling:
         self._seen: Counter[Seen] = Counter()
         self._in_flight: list[int] = []
         self._ids: Iterator[int] = count()
-        self._stored: dict[int, asyncio.Future[str]] = {}
+        self._storing: dict[int, tuple[Exchange, Bad, Callable[[], None]]] = {}
 
     def saw(self, exchange: Exchange, server: int) -> None:
         """An exchange with an owner begins."""
@@ -76,27 +76,31 @@ class Telling:
             self._in_flight = in_flight
             self._seen.clear()
 
-    async def ended_badly(self, exchange: Exchange, bad: Bad, leaving: bool = False) -> None:
-        """Have an exchange tagged once; returns when its tag is stored, and all workers know of it."""
+    def ended_badly(self, exchange: Exchange, bad: Bad, leaving: bool, then: Callable[[], None]) -> None:
+        """Have an exchange tagged once; `then` is called when its tag is stored, and all workers know of it."""
         if exchange.tagged:
+            later(then)
             return
         exchange.tagged = True
         tag, key = exchange.tag(NO_CALL, bad, now()), exchange.key()
         if tag.dispatch is not None:
             self._standing.failed(tag.dispatch, key, exchange.role in MODEL_ROLES, tag.ended_at)
         number = next(self._ids)
-        stored = self._stored[number] = asyncio.get_running_loop().create_future()
         about = {"tag": tag, "key": key_as_json(key), "leaving": leaving, "hint": hint_in(bad), "number": number}
         self._channel.send("bad", about | {"url": exchange.upstream.url, "named": _named(exchange)})
-        try:
-            self.spans.ended(exchange, bad.what, bad.status, await stored)
-        finally:
-            del self._stored[number]
+        self._storing[number] = (exchange, bad, then)
+
+    def close(self) -> None:
+        """Wait for no tag any more; what has been told is stored all the same."""
+        self._storing.clear()
 
     def stored(self, number: int, call: str) -> None:
         """A tag is stored, as one of this call."""
-        if (waiting := self._stored.get(number)) is not None and not waiting.done():
-            waiting.set_result(call)
+        if (waiting := self._storing.pop(number, None)) is not None:
+            exchange, bad, then = waiting
+            with ending(exchange, then):
+                self.spans.ended(exchange, bad.what, bad.status, call)
+                later(then)
 
     def ended_well(self, exchange: Exchange, unread: bool) -> None:
         """Tell what may heal a call."""

@@ -103,6 +103,17 @@ def test_what_looks_like_a_secret_is_taken_out(form: str, number: int) -> None:
     assert found.endswith(" after")
 
 
+@pytest.mark.parametrize("form", SECRETS.values(), ids=SECRETS)
+def test_what_names_a_secret_may_be_written_in_large_letters(form: str) -> None:
+    """As environment variables are, and some servers' headers."""
+    assert VALUE not in clean(f"{form.upper().format(VALUE)} after")
+
+
+def test_what_names_a_secret_may_hold_letters_that_pass_for_others() -> None:
+    """A long s is one (U+017F), a dotless i an i (U+0131), where case says nothing."""
+    assert clean(f"pa\u017f\u017fword={VALUE}; ba\u017f\u0131c {VALUE}") == "pa\u017f\u017fword=[secret] [secret]"
+
+
 KEYS = [
     "sk-proj-Ab1Ab1Ab1Ab1Ab1",
     "nvapi-Ab1Ab1Ab1Ab1Ab1",
