@@ -78,7 +78,7 @@ class Notices:
             while True:
                 try:
                     await self._look(client)
-                except (SQLAlchemyError, StoreBusyError) as error:
+                except (SQLAlchemyError, StoreBusyError, UnknownRunError) as error:
                     log.warning("what is to be told to the webhook cannot be read: %s", error)
                 await asyncio.sleep(PAUSE_S)
 
