@@ -37,7 +37,7 @@ _ROLLOUT = ("benchmark", "task_index", "rollout_index", "stage_index", "attempt"
 SPANS = 1000
 """Calls of a dispatch that are shown where nothing else is asked for."""
 
-_OF_OTHERS = ("aggregate", "reverify")
+OF_OTHERS = ("aggregate", "reverify")
 """Modes of sessions that work on what other runs wrote: none of them is the latest run."""
 
 
@@ -208,7 +208,7 @@ def _contains(column: ColumnElement[str], words: str) -> ColumnElement[bool]:
 
 
 def _resolve(connection: Connection, run: str) -> str:
-    own = sessions.c.mode.not_in(_OF_OTHERS)
+    own = sessions.c.mode.not_in(OF_OTHERS)
     shown = sessions.join(runs, runs.c.run == sessions.c.run)
     asked = select(sessions.c.run).select_from(shown).where(own).order_by(sessions.c.started_at.desc()).limit(1)
     if run != "latest":
