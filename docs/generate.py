@@ -21,7 +21,7 @@ import contract_examples
 from pydantic_settings import BaseSettings
 from rollcall_attach import control, session
 from rollcall_collector.routes import ROUTES, Route
-from rollcall_collector.settings import CollectorSettings
+from rollcall_collector.settings import BY_VARIABLE_ALONE, CollectorSettings
 from rollcall_proxy.settings import ProxySettings
 from rollcall_runner.cli import main as rollcall
 
@@ -87,7 +87,8 @@ def section(command: str, model: type[BaseSettings]) -> str:
 def setting_row(name: str, field: Any, prefix: str) -> str:
     default = field.get_default(call_default_factory=True, validated_data={})
     shown = f"`{default:g}`" if isinstance(default, float) else f"`{default}`" if default else "none"
-    return f"| `--{name.replace('_', '-')}` | `{prefix}{name.upper()}` | {shown} | {field.description} |\n"
+    flag = "none" if field.json_schema_extra == BY_VARIABLE_ALONE else f"`--{name.replace('_', '-')}`"
+    return f"| {flag} | `{prefix}{name.upper()}` | {shown} | {field.description} |\n"
 
 
 def run_flags() -> list[str]:

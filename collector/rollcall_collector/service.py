@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -31,6 +31,7 @@ from .failures_text import failures_text, rollouts_text, timeline_text
 from .following import Following
 from .measures import CollectorMeasures
 from .mounted import Folder, Mounted
+from .notices import Notices, Webhook
 from .openapi import document
 from .rollout_text import rollout_text
 from .routes import LIMITS, ROUTES, STATES, WAIT_S
@@ -436,7 +437,13 @@ async def serving(settings: CollectorSettings) -> AsyncIterator[str]:
     await runner.setup()
     try:
         await web.SockSite(runner, bound).start()
-        async with background(mounted.watch(), "divert rows") if mounted else nullcontext():
+        async with AsyncExitStack() as working:
+            if mounted:
+                await working.enter_async_context(background(mounted.watch(), "divert rows"))
+            if settings.webhook:
+                webhook = Webhook(settings.webhook, settings.webhook_secret, settings.webhook_failure_rate)
+                notices = Notices(webhook, engine, reader, writer.submit, clock)
+                await working.enter_async_context(background(notices.watch(), "webhook"))
             yield url_of(bound)
     finally:
         await runner.cleanup()

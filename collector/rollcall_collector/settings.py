@@ -3,8 +3,9 @@
 import os
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, JsonValue, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from .contract.policy import WORDS, Policy, parse_rule
@@ -78,6 +79,17 @@ def _absolute(value: str | None) -> str | None:
     return value
 
 
+def _http_url(value: str | None) -> str | None:
+    parts = urlsplit(value or "")
+    if value is not None and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise ValueError("no URL that can be called; write http://HOST/PATH or https://HOST/PATH")
+    return value
+
+
+BY_VARIABLE_ALONE: dict[str, JsonValue] = {"by_variable_alone": True}
+"""Marks a setting that has no flag, since whoever may list processes can read flags."""
+
+
 class PolicySettings(BaseSettings):
     """The rules that bend what a failure is, and what they leave of a benchmark's metrics."""
 
@@ -143,6 +155,15 @@ class CollectorSettings(PolicySettings):
     queue_bytes: int = Field(CAPACITY_BYTES, ge=1, description="bytes of requests in hand before senders get 503")
     results: Annotated[Path | None, AfterValidator(_folder)] = Field(
         None, description="folder of the runs' results, mounted here: rows are moved to where they belong by themselves"
+    )
+    webhook: Annotated[str | None, AfterValidator(_http_url)] = Field(
+        None, description="http or https URL that is told, by POST, when a run has ended or fails too often"
+    )
+    webhook_failure_rate: float | None = Field(
+        None, gt=0, le=1, description="share of failed rollouts, of those that have ended, with which it is told so"
+    )
+    webhook_secret: SecretStr | None = Field(
+        None, description="what the notices are signed with", json_schema_extra=BY_VARIABLE_ALONE
     )
     results_seen_as: Annotated[str | None, AfterValidator(_absolute)] = Field(
         None, description="the path under which dispatchers see that folder, where it is another one"

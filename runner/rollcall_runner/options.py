@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings
+from rollcall_collector.settings import BY_VARIABLE_ALONE
 
 Settings = TypeVar("Settings", bound=BaseSettings)
 
@@ -19,6 +20,8 @@ def add_options(parser: argparse.ArgumentParser, model: type[BaseSettings], name
     prefix = model.model_config.get("env_prefix", "")
     for name in names or model.model_fields:
         field = model.model_fields[name]
+        if field.json_schema_extra == BY_VARIABLE_ALONE:
+            continue
         help_text = f"{field.description} ({prefix}{name.upper()})"
         shape: dict[str, Any] = {"action": "store", "metavar": name.upper()}
         if getattr(field.annotation, "__origin__", None) is list:

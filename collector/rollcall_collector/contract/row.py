@@ -22,7 +22,6 @@ SWALLOWED = {
 
 _ROW_CAUSE_KEYS = ("server", "role", "method", "path", "what", "status", "excerpt")
 _CAUSE_KEYS = (*_ROW_CAUSE_KEYS, "message")
-_EMPTY: tuple[object, ...] = ("", (), [])
 
 
 def failure_row(
@@ -127,8 +126,8 @@ def _row_cause(cause: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _tag_keys(tag: Tag) -> dict[str, Any]:
-    kept = ((key, getattr(tag, key)) for key in (_TAG_KEYS if tag.count > 1 else _TAG_KEYS_OF_ONE))
-    return {key: value for key, value in kept if value is not None and value is not False and value not in _EMPTY}
+    names = _TAG_KEYS if tag.count > 1 else _TAG_KEYS_OF_ONE
+    return {name: value for name in names if (value := getattr(tag, name)) or type(value) in (int, float)}
 
 
 _TAG_KEYS = [each.name for each in fields(Tag) if each.name not in ("event", "dispatch")]

@@ -9,7 +9,8 @@
    `expected = succeeded + failed + omitted + running + missing` holds in every answer.
 5. A dispatch that another one of its rollout has replaced keeps its tags, which decide nothing.
 6. On PostgreSQL all of this holds for any number of collectors together: none has state of its own.
-7. What is asked of a run takes as long for a million rollouts as for a thousand, lists of them aside.
+7. What is asked of a run takes as long for a million rollouts as for a thousand, but for groups of failures, whole
+   lists, pages far on in a list, and a search for words.
 """
 
 from .database import DatabaseError, exists, open_database

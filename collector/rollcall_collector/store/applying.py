@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
-from sqlalchemy import Connection, Table, delete, func, select, update
+from sqlalchemy import Connection, bindparam, delete, func, select, text, update
 
 from ..contract.exchange import (
     Answered,
@@ -27,8 +27,8 @@ from ..contract.exchange import (
 )
 from ..contract.policy import PerServer, Policy
 from . import reporting, spanning, tagging
-from .bulk import insert_rows
-from .dialect import insert, lock_dispatches, share
+from .bulk import add_rows, insert_new_rows, insert_rows
+from .dialect import among, lock_dispatches, share
 from .judging import PLACES, has_calls, judge_due, policies_of
 from .schema import (
     RUNNING,
@@ -45,7 +45,7 @@ from .schema import (
     watched,
 )
 from .totals import CALLS, Key
-from .working import Dispatch, Working, portions
+from .working import Dispatch, Working, by_benchmark, portions
 
 Addition = Recovered | Outlived | Verified | NotInspected
 """What becomes known of a dispatch besides its tags."""
@@ -72,8 +72,7 @@ def apply_events(
     fresh = events[max(0, last + 1 - first) :]
     batch = _Batch(connection, policy, now)
     if fresh:
-        highest = {"last": first + len(events) - 1}
-        connection.execute(update(senders).where(senders.c.sender == sender).values(highest))
+        connection.execute(_HIGHEST, {"of": sender, "highest": first + len(events) - 1})
         batch.takes(fresh)
     ended = [event.dispatch for event in events if isinstance(event, DispatchEnded)]
     return _rulings(connection, ended, batch.work) if ended else []
@@ -81,16 +80,20 @@ def apply_events(
 
 def _turn_of(connection: Connection, sender: str) -> int:
     """The highest number taken in of a sender, whose row nobody else has until the transaction's end."""
-    into = insert(connection, senders).values(sender=sender, last=0)
-    turn = into.on_conflict_do_update(index_elements=["sender"], set_={"last": senders.c.last})
-    return int(connection.execute(turn.returning(senders.c.last)).scalar_one())
+    return int(connection.execute(_TURN, {"sender": sender}).scalar_one())
+
+
+_TURN = text(
+    "INSERT INTO senders (sender, last) VALUES (:sender, 0) "
+    "ON CONFLICT (sender) DO UPDATE SET last = senders.last RETURNING last"
+)
+_HIGHEST = update(senders).where(senders.c.sender == bindparam("of")).values(last=bindparam("highest"))
 
 
 def _rulings(connection: Connection, ended: Sequence[str], work: Working) -> list[Ruling]:
     judged = {name: each.values for name, each in work.found.items() if "row" in each.values}
-    asked = select(*(dispatches.c[name] for name in (*_RULED, "begun")))
     for some in portions(sorted(set(ended) - judged.keys())):
-        for row in connection.execute(asked.where(dispatches.c.dispatch.in_(some))).mappings():
+        for row in connection.execute(_JUDGED, {"some": some}).mappings():
             judged[row["dispatch"]] = dict(row)
     return [_ruling(judged[dispatch]) for dispatch in ended if dispatch in judged]
 
@@ -100,6 +103,7 @@ def _ruling(values: Mapping[str, Any]) -> Ruling:
 
 
 _RULED = ("dispatch", "run", "state", "row")
+_JUDGED = select(*(dispatches.c[name] for name in (*_RULED, "begun"))).where(among(dispatches.c.dispatch))
 
 
 @dataclass(slots=True)
@@ -340,40 +344,48 @@ def _names_of(connection: Connection, events: Iterable[DispatchBegun]) -> Names:
     found: Names = {}
     for run, ids in _by_run((event.run, event.rollout) for event in events if event.agent is None).items():
         for some in portions(ids):
-            here = (rollouts.c.run == run, rollouts.c.rollout.in_(some))
-            for row in connection.execute(
-                select(rollouts.c.rollout, rollouts.c.benchmark, rollouts.c.agent).where(*here)
-            ):
+            for row in connection.execute(_NAMED, {"run": run, "some": some}):
                 found.setdefault((run, row.rollout), []).append((row.benchmark, row.agent))
     return found
+
+
+_NAMED = select(rollouts.c.rollout, rollouts.c.benchmark, rollouts.c.agent).where(
+    rollouts.c.run == bindparam("run"), among(rollouts.c.rollout)
+)
 
 
 def _attempts_of(connection: Connection, events: Iterable[DispatchBegun]) -> dict[Key, int]:
     """How many rows of a rollout the failures file holds: nemo_gym 0.4 counts them too, and stamps no number."""
     found: dict[Key, int] = {}
-    columns = (dispatches.c.run, dispatches.c.benchmark, dispatches.c.rollout)
-    unnumbered = [event for event in events if _is_unnumbered(event)]
-    for run, ids in _by_run((event.run, event.rollout) for event in unnumbered).items():
+    keys = {(event.run, event.benchmark, event.rollout) for event in events if _is_unnumbered(event)}
+    for (run, benchmark), ids in by_benchmark(keys).items():
         for some in portions(ids):
-            names = sorted({event.benchmark for event in unnumbered})
-            same = (dispatches.c.run == run, dispatches.c.benchmark.in_(names), dispatches.c.rollout.in_(some))
-            asked = select(*columns, func.count()).where(*same, dispatches.c.placed == "failures").group_by(*columns)
-            found |= {
-                (run, benchmark, rollout): number for run, benchmark, rollout, number in connection.execute(asked)
-            }
+            asked = {"run": run, "benchmark": benchmark, "some": some}
+            for rollout, number in connection.execute(_FAILURES, asked):
+                found[run, benchmark, rollout] = number
     return found
+
+
+_FAILURES = (
+    select(dispatches.c.rollout, func.count())
+    .where(dispatches.c.run == bindparam("run"), dispatches.c.benchmark == bindparam("benchmark"))
+    .where(among(dispatches.c.rollout), dispatches.c.placed == "failures")
+    .group_by(dispatches.c.rollout)
+)
 
 
 def _early_of(connection: Connection, begun: Iterable[str]) -> dict[str, list[Addition]]:
     """What was told of these dispatches before they began, in its order; it is not kept any longer."""
     found: dict[str, list[Addition]] = {}
     for some in portions(begun):
-        told = select(early.c.dispatch, early.c.event).where(early.c.dispatch.in_(some)).order_by(early.c.number)
-        for dispatch, event in connection.execute(told):
+        for dispatch, event in connection.execute(_EARLY, {"some": some}):
             found.setdefault(dispatch, []).append(_ADDITION.validate_python(event))
     for some in portions(found):
-        connection.execute(delete(early).where(early.c.dispatch.in_(some)))
+        connection.execute(delete(early).where(among(early.c.dispatch)), {"some": some})
     return found
+
+
+_EARLY = select(early.c.dispatch, early.c.event).where(among(early.c.dispatch)).order_by(early.c.number)
 
 
 def _keep_early(connection: Connection, told: dict[str, list[Addition]]) -> None:
@@ -385,9 +397,11 @@ def _orphaned(connection: Connection, begun: Iterable[str]) -> set[str]:
     """Those of these dispatches that tags wait for."""
     found: set[str] = set()
     for some in portions(begun):
-        waiting = select(tags.c.claimed).where(tags.c.claimed.in_(some), tags.c.dispatch.is_(None)).distinct()
-        found.update(connection.execute(waiting).scalars())
+        found.update(connection.execute(_WAITING, {"some": some}).scalars())
     return found
+
+
+_WAITING = select(tags.c.claimed).where(among(tags.c.claimed), tags.c.dispatch.is_(None)).distinct()
 
 
 def _is_unnumbered(event: DispatchBegun) -> bool:
@@ -413,10 +427,10 @@ def _know(connection: Connection, begun: Sequence[DispatchBegun]) -> None:
         places.add((event.run, event.benchmark, *known))
     if begun:
         firsts = [seen_sessions[name] for name in sorted(seen_sessions)]
-        _add_new(connection, runs, [{"run": each.run, "created_at": each.started_at} for each in firsts])
-        _add_new(connection, sessions, [_session(each) for each in firsts])
+        insert_new_rows(connection, runs, [{"run": each.run, "created_at": each.started_at} for each in firsts])
+        insert_new_rows(connection, sessions, [_session(each) for each in firsts])
         names = [column.name for column in benchmarks.c]
-        _add_new(connection, benchmarks, [dict(zip(names, each, strict=True)) for each in sorted(places)])
+        insert_new_rows(connection, benchmarks, [dict(zip(names, each, strict=True)) for each in sorted(places)])
 
 
 def _session(begun: DispatchBegun) -> dict[str, Any]:
@@ -432,10 +446,8 @@ def _add_up(connection: Connection, seen: Sequence[Watched]) -> None:
         for name in _SEEN:
             known[name] += getattr(event, name)
     if rows:
-        into = insert(connection, watched)
-        added = {name: watched.c[name] + into.excluded[name] for name in _SEEN}
         keyed = [{"run": run, "server": server} | rows[run, server] for run, server in sorted(rows)]
-        connection.execute(into.on_conflict_do_update(index_elements=["run", "server"], set_=added), keyed)
+        add_rows(connection, watched, keyed, _SEEN)
 
 
 _SEEN = ("exchanges", "owned", "made")
@@ -443,9 +455,4 @@ _SEEN = ("exchanges", "owned", "made")
 
 def _relate(connection: Connection, events: Sequence[Topology]) -> None:
     named = {(name, other) for event in events for name, found in event.references.items() for other in found}
-    _add_new(connection, topology, [{"server": name, "refers_to": other} for name, other in sorted(named)])
-
-
-def _add_new(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
-    if rows:
-        connection.execute(insert(connection, table).on_conflict_do_nothing(), rows)
+    insert_new_rows(connection, topology, [{"server": name, "refers_to": other} for name, other in sorted(named)])

@@ -34,7 +34,19 @@ def replace_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> N
     if rows:
         quoted, keys = _quote(connection), [each.name for each in table.primary_key]
         changes = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in rows[0] if name not in keys)
-        _insert(connection, table, rows, f" ON CONFLICT ({', '.join(map(quoted, keys))}) DO UPDATE SET {changes}")
+        _insert(connection, table, rows, _over(connection, table, changes))
+
+
+def add_rows(connection: Connection, table: Table, rows: Sequence[Row], numbers: Sequence[str]) -> None:
+    """Insert rows that have the same columns, or add these numbers of theirs to those of the row with the key."""
+    if rows:
+        changes = ", ".join(f"{name} = {table.name}.{name} + excluded.{name}" for name in numbers)
+        _insert(connection, table, rows, _over(connection, table, changes))
+
+
+def _over(connection: Connection, table: Table, changes: str) -> str:
+    keys = ", ".join(_quote(connection)(each.name) for each in table.primary_key)
+    return f" ON CONFLICT ({keys}) DO UPDATE SET {changes}"
 
 
 def update_rows(connection: Connection, table: Table, key: str, rows: Sequence[Row]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import Connection, and_, case, func, literal, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, literal, select
 
 from ..contract.gate import NO_TOLERANCE, Counts, Tolerance, coverage_metrics, why_withheld, withheld_metrics
 from .hearing import Moment, has_ended
@@ -66,22 +66,18 @@ class Benchmark:
         }
 
 
-def current_rollouts(run: str, at: Moment, wanted: str | None = None) -> Any:
-    """Each rollout with its state as of now: one that runs for a session that has ended is missing.
-
-    Where a state is wanted, only rollouts that may be in it, by the index.
-    """
+def current_rollouts(run: str, at: Moment, *which: ColumnElement[bool]) -> Select[Any]:
+    """Each rollout that these conditions hold for, with its state as of now: one that runs for a session that has ended
+    is missing."""
     state = case((and_(rollouts.c.state == "running", has_ended(at)), literal("missing")), else_=rollouts.c.state)
-    columns = [column for column in rollouts.c if column.name != "state"]
-    running = and_(rollouts.c.state == "running", rollouts.c.dispatch == dispatches.c.dispatch)
-    joined = rollouts.outerjoin(dispatches, running).outerjoin(sessions, sessions.c.session == dispatches.c.session)
-    return select(*columns, state.label("state")).select_from(joined).where(rollouts.c.run == run, *_may_be(wanted))
+    columns: list[Any] = [column for column in rollouts.c if column.name != "state"]
+    return select(*columns, state.label("state")).select_from(WITH_SESSION).where(rollouts.c.run == run, *which)
 
 
-def _may_be(wanted: str | None) -> tuple[Any, ...]:
-    if wanted is None:
-        return ()
-    return (rollouts.c.state.in_(("missing", "running")) if wanted == "missing" else rollouts.c.state == wanted,)
+WITH_SESSION = rollouts.outerjoin(
+    dispatches, and_(rollouts.c.state == "running", rollouts.c.dispatch == dispatches.c.dispatch)
+).outerjoin(sessions, sessions.c.session == dispatches.c.session)
+"""Rollouts, those that run with their session."""
 
 
 def counted_benchmarks(connection: Connection, run: str, at: Moment, server: str | None = None) -> list[Benchmark]:

@@ -17,8 +17,12 @@ import zlib
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, Table, text
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, select, text
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
+
+from .schema import JSON
 
 _STRIPES = 256
 _SPACE = 0x526F6C6C
@@ -34,6 +38,32 @@ _EACH = text("SELECT pg_advisory_xact_lock(:space, key) FROM unnest(CAST(:wanted
 def insert(connection: Connection, table: Table) -> Any:
     """An insert that knows `on_conflict_do_update` and `on_conflict_do_nothing`."""
     return postgresql.insert(table) if is_postgresql(connection) else sqlite.insert(table)
+
+
+class _Each(FunctionElement[str]):
+    """The texts of a JSON array, as rows with the column `value`."""
+
+    inherit_cache = True
+
+
+@compiles(_Each, "sqlite")
+def _each_in_sqlite(element: _Each, compiler: Any, **options: Any) -> str:
+    return f"json_each{compiler.process(element.clause_expr, **options)}"
+
+
+@compiles(_Each, "postgresql")
+def _each_in_postgresql(element: _Each, compiler: Any, **options: Any) -> str:
+    return f"json_array_elements_text{compiler.process(element.clause_expr, **options)}"
+
+
+def among(column: ColumnElement[str]) -> ColumnElement[bool]:
+    """Whether a column is one of the parameter `some`, a list of ids.
+
+    A question with it is made once. One with `in_` is made, and turned into text, for each list, which takes SQLAlchemy
+    ten times what the database takes to answer (measured).
+    """
+    each = _Each(bindparam("some", type_=JSON)).table_valued("value")
+    return column.in_(select(each.c.value))
 
 
 def is_postgresql(connection: Connection) -> bool:

@@ -31,11 +31,12 @@ def policy_of_run(connection: Connection, run: str, default: Policy) -> Policy:
 def policies_of(connection: Connection, names: Iterable[str], default: Policy) -> dict[str, Policy]:
     """The policy of each of these runs."""
     found = dict.fromkeys(names, default)
-    own = (runs.c.run.in_(sorted(found)), runs.c.policy.is_not(None))
-    for row in connection.execute(select(runs.c.run, runs.c.policy).where(*own)):
-        if row.policy is not None:
-            found[row.run] = policy_from(row.policy)
+    for row in connection.execute(_POLICIES, {"some": sorted(found)}) if found else ():
+        found[row.run] = policy_from(row.policy)
     return found
+
+
+_POLICIES = select(runs.c.run, runs.c.policy).where(dialect.among(runs.c.run), runs.c.policy.is_not(None))
 
 
 def judge_due(work: Working, policies: Mapping[str, Policy]) -> None:

@@ -22,6 +22,7 @@ from .schema import (
     early,
     metadata,
     notes,
+    notices,
     proxies,
     rollouts,
     runs,
@@ -85,7 +86,7 @@ def _to_4(connection: Connection) -> None:
     _add(connection, runs, ("collector_policy", "pruned_at"))
     _add(connection, dispatches, ("misplaced", "provisional"))
     _add(connection, rollouts, ("counted", *NO_CAUSE))
-    for table in (counts, benchmarks, notes, spans, proxies):
+    for table in (counts, benchmarks, notes, notices, spans, proxies):
         table.create(connection)
     connection.execute(text("DROP INDEX rollouts_state"))
     for index in dispatches.indexes | rollouts.indexes:

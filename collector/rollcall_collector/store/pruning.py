@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, Table, and_, delete, e
 from . import dialect
 from .database import writing
 from .hearing import Moment, has_ended
-from .schema import benchmarks, counts, dispatches, rollouts, runs, sessions, spans, tags, watched
+from .schema import benchmarks, counts, dispatches, notices, rollouts, runs, sessions, spans, tags, watched
 
 TOGETHER = 2000
 """Rows of a table that are removed in one transaction at the most."""
@@ -84,7 +84,7 @@ def _remove(engine: Engine, so_far: Progress, on_progress: Callable[[Progress], 
         _delete(engine, (rollouts, and_(rollouts.c.run == run, rollouts.c.rollout.in_(names))))
         done["rollouts"] += len(names)
         on_progress(Progress(run, so_far.done, so_far.total, **done))
-    rest: list[Table] = [counts, benchmarks, watched, sessions, runs]
+    rest: list[Table] = [counts, benchmarks, watched, notices, sessions, runs]
     _delete(engine, *((table, table.c.run == run) for table in rest))
 
 

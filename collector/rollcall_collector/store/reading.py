@@ -22,6 +22,7 @@ from .doubts import doubts_about, servers_watched, stalled, unattributed, warnin
 from .grouping import By, groups
 from .hearing import Moment, has_ended
 from .judging import policy_of_run
+from .listing import listed, with_cause
 from .measuring import Measures, measures
 from .placing import healed, moves
 from .reporting import unreported
@@ -36,7 +37,7 @@ _ROLLOUT = ("benchmark", "task_index", "rollout_index", "stage_index", "attempt"
 SPANS = 1000
 """Calls of a dispatch that are shown where nothing else is asked for."""
 
-_OF_OTHERS = ("aggregate", "reverify")
+OF_OTHERS = ("aggregate", "reverify")
 """Modes of sessions that work on what other runs wrote: none of them is the latest run."""
 
 
@@ -151,21 +152,12 @@ class Reader:
         """
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
-            current = current_rollouts(name, self.at(now), state).subquery()
-            columns = (dispatches.c.root_cause, dispatches.c.failure_class, dispatches.c.terminal)
-            asked = select(current, *columns).outerjoin_from(
-                current, dispatches, dispatches.c.dispatch == current.c.dispatch
-            )
-            if state:
-                asked = asked.where(current.c.state == state)
-            if benchmark:
-                asked = asked.where(current.c.benchmark == benchmark)
+            which = [rollouts.c.benchmark == benchmark] if benchmark else []
             if cause:
-                asked = asked.where(current.c.cause == cause)
+                which.append(rollouts.c.cause == cause)
             if words:
-                asked = asked.where(or_(*(_contains(current.c[name], words) for name in _SEARCHED)))
-            order = (current.c.benchmark, current.c.task_index, current.c.rollout_index, current.c.rollout)
-            rows = connection.execute(asked.order_by(*order).limit(limit).offset(after)).all()
+                which.append(or_(*(_contains(rollouts.c[name], words) for name in _SEARCHED)))
+            rows = connection.execute(listed(name, self.at(now), state, which, (limit, after))).all()
             return [_rollout(row) for row in rows]
 
     def groups(self, run: str, by: By, limit: int) -> dict[str, Any]:
@@ -189,13 +181,8 @@ class Reader:
         """
         with self._engine.connect() as connection:
             name = _resolve(connection, run)
-            current = current_rollouts(name, self.at(now)).subquery()
-            columns = (dispatches.c.root_cause, dispatches.c.failure_class, dispatches.c.terminal)
-            asked = select(current, *columns).outerjoin_from(
-                current, dispatches, dispatches.c.dispatch == current.c.dispatch
-            )
-            asked = asked.where(current.c.rollout == rollout).order_by(current.c.benchmark)
-            there = connection.execute(asked).all()
+            asked = with_cause(current_rollouts(name, self.at(now), rollouts.c.rollout == rollout))
+            there = sorted(connection.execute(asked).all(), key=lambda row: row.benchmark)
             found = next((row for row in there if benchmark in (None, row.benchmark)), None)
             if found is None:
                 raise UnknownRunError(_no_rollout(connection, name, rollout, [row.benchmark for row in there]))
@@ -221,7 +208,7 @@ def _contains(column: ColumnElement[str], words: str) -> ColumnElement[bool]:
 
 
 def _resolve(connection: Connection, run: str) -> str:
-    own = sessions.c.mode.not_in(_OF_OTHERS)
+    own = sessions.c.mode.not_in(OF_OTHERS)
     shown = sessions.join(runs, runs.c.run == sessions.c.run)
     asked = select(sessions.c.run).select_from(shown).where(own).order_by(sessions.c.started_at.desc()).limit(1)
     if run != "latest":

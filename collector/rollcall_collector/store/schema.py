@@ -250,6 +250,17 @@ senders = Table(
     Column("last", BigInteger, nullable=False),
 )
 
+notices = Table(  # what the webhook is told of each run
+    "notices",
+    metadata,
+    Column("run", String, primary_key=True),
+    Column("event", String, primary_key=True),
+    Column("number", BigInteger, primary_key=True),  # which of its ends
+    Column("tries", BigInteger, nullable=False),
+    Column("next_at", Float, nullable=False),  # no try before that
+    Column("sent_at", Float),
+)
+
 notes = Table(  # what befell the database itself
     "notes",
     metadata,

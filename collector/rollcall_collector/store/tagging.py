@@ -19,7 +19,7 @@ from ..contract.exchange import CarrierShared, Outlived, Recovered, Tag
 from ..contract.repeating import call_of, way_of
 from ..contract.verdict import Kept
 from .bulk import insert_new_rows
-from .dialect import insert
+from .dialect import among, insert
 from .schema import JSON, tags
 from .working import Dispatch, portions
 
@@ -89,10 +89,16 @@ def kept_tags(connection: Connection, dispatches: Iterable[str]) -> dict[str, li
     """All tags of these dispatches with what came of their calls; two for a record of several exchanges."""
     found: dict[str, list[Any]] = {}
     for some in portions(dispatches):
-        asked = select(tags).where(tags.c.claimed.in_(some), tags.c.dispatch.is_not(None))
-        for row in connection.execute(asked.order_by(tags.c.ended_at, tags.c.exchange)):
+        for row in connection.execute(_KEPT, {"some": some}):
             found.setdefault(row.dispatch, []).append(row)
     return {dispatch: _kept(rows) for dispatch, rows in found.items()}
+
+
+_KEPT = (
+    select(*(tags.c[name] for name in ("dispatch", "call", "recovered_at", "outlived_at", "count", "tag", "last")))
+    .where(among(tags.c.claimed), tags.c.dispatch.is_not(None))
+    .order_by(tags.c.ended_at, tags.c.exchange)
+)
 
 
 def _kept(rows: Sequence[Any]) -> list[Kept]:

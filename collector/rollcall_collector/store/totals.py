@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from .dialect import insert
+from .bulk import add_rows
 from .schema import counts
 
 Key = tuple[str, str, str]
@@ -68,12 +68,7 @@ class Difference:
         changed = sorted((key, number) for key, number in self._numbers.items() if number)
         self._numbers.clear()
         if changed:
-            into = insert(connection, counts)
-            more = into.on_conflict_do_update(
-                index_elements=["run", "benchmark", "name", "detail"],
-                set_={"number": counts.c.number + into.excluded.number},
-            )
-            connection.execute(more, list(_rows(changed)))
+            add_rows(connection, counts, list(_rows(changed)), ["number"])
 
 
 def _rows(changed: Iterable[tuple[tuple[str, str, str], int]]) -> Iterable[dict[str, Any]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from ..contract.causes import cause_in
 from ..contract.exchange import DispatchBegun
@@ -24,6 +24,13 @@ TOGETHER = 1000
 """Rows that one statement names at the most; SQLite takes 32,766 parameters, PostgreSQL 65,535."""
 
 _LOADED = tuple(column for column in dispatches.c if column.name not in ("row", "root_cause"))
+_KNOWN = select(*_LOADED).where(dialect.among(dispatches.c.dispatch))
+_THEIR_ROLLOUTS = select(rollouts).where(
+    rollouts.c.run == bindparam("run"),
+    rollouts.c.benchmark == bindparam("benchmark"),
+    dialect.among(rollouts.c.rollout),
+)
+
 JUDGED = ("succeeded", "failed", "omitted")
 """States of a dispatch that a verdict has given. One that was abandoned or forgotten is not judged again."""
 
@@ -82,8 +89,7 @@ class Working:
     def read(self, ids: Iterable[str]) -> None:
         """Get to know these dispatches; those that are not there are not known afterwards either."""
         for some in portions(sorted(set(ids) - self.found.keys())):
-            asked = select(*_LOADED).where(dispatches.c.dispatch.in_(some))
-            for row in self.connection.execute(asked).mappings():
+            for row in self.connection.execute(_KNOWN, {"some": some}).mappings():
                 known = self.found[row["dispatch"]] = Dispatch(dict(row))
                 self.keys.add(known.key)
 
@@ -147,10 +153,10 @@ class Working:
     def _read_rollouts(self, keys: set[Key]) -> dict[Key, _Rollout]:
         dialect.lock_rollouts(self.connection, keys)
         found: dict[Key, _Rollout] = {}
-        for (run, benchmark), ids in _by_benchmark(keys).items():
+        for (run, benchmark), ids in by_benchmark(keys).items():
             for some in portions(ids):
-                here = (rollouts.c.run == run, rollouts.c.benchmark == benchmark, rollouts.c.rollout.in_(some))
-                for row in self.connection.execute(select(rollouts).where(*here)).mappings():
+                asked = {"run": run, "benchmark": benchmark, "some": some}
+                for row in self.connection.execute(_THEIR_ROLLOUTS, asked).mappings():
                     values = {name: row[name] for name in _ROLLOUT_COLUMNS}
                     found[run, benchmark, row["rollout"]] = _Rollout(values)
         return found
@@ -217,7 +223,8 @@ BLANK: dict[str, Any] = {
 """A dispatch of which nothing is known but that it has begun."""
 
 
-def _by_benchmark(keys: Iterable[Key]) -> dict[tuple[str, str], list[str]]:
+def by_benchmark(keys: Iterable[Key]) -> dict[tuple[str, str], list[str]]:
+    """The ids of rollouts by run and benchmark, in order."""
     found: dict[tuple[str, str], list[str]] = {}
     for run, benchmark, rollout in sorted(keys):
         found.setdefault((run, benchmark), []).append(rollout)
