@@ -23,7 +23,7 @@ from ..results.lines import Key, key_of, rows
 from ..results.names import failures_path, materialized_path
 from ..results.written import agent_of, dispatch_of, dump, withheld_rows
 from . import dialect, tagging
-from .schema import rollouts, runs, sessions
+from .schema import REBUILT, rollouts, runs, sessions
 from .totals import CALLS
 from .working import Dispatch, Working, portions
 from .writing import Session, put_expected, put_session
@@ -74,7 +74,7 @@ def _session(connection: Connection, run: str, output: Path, now: float) -> str:
     """What was rebuilt belongs to a session of its own, which has ended."""
     name = f"rebuilt-{hashlib.sha256(f'{run} {now}'.encode()).hexdigest()[:16]}"
     asked = connection.execute(select(runs.c.asked_at).where(runs.c.run == run)).scalar()
-    put_session(connection, Session(name, run, "rebuilt", output=str(output)), now)
+    put_session(connection, Session(name, run, REBUILT, output=str(output)), now)
     connection.execute(update(sessions).where(sessions.c.session == name).values(ended_at=now))
     connection.execute(update(runs).where(runs.c.run == run).values(asked_at=asked))
     return name

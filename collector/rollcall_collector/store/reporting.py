@@ -18,7 +18,7 @@ from sqlalchemy import Connection, and_, case, false, func, or_, select, update
 from ..contract.exchange import Event, ProxyGone, ProxyHeard
 from .dialect import insert
 from .hearing import SESSION_SILENCE_S, Moment
-from .schema import proxies, sessions
+from .schema import REBUILT, proxies, sessions
 
 SILENCE_S = 15.0
 """Seconds after which a proxy that has not reported is silent; it reports three times within them."""
@@ -53,11 +53,12 @@ def note_told(connection: Connection, proxy: str, now: float) -> None:
 def unreported(connection: Connection, run: str, at: Moment, asked_at: float | None = None) -> list[str]:
     """Why proxies may know more of a run's last session than has been told.
 
-    `asked_at`: what they knew then must have been told, and not only what they knew a while ago.
+    `asked_at`: what they knew then must have been told, and not only what they knew a while ago. Of what was taken from
+    files proxies know nothing more.
     """
     last = connection.execute(
         select(sessions.c.started_at, sessions.c.ended_at, _end(at).label("end"))
-        .where(sessions.c.run == run, sessions.c.attached)
+        .where(sessions.c.run == run, sessions.c.attached, sessions.c.mode != REBUILT)
         .order_by(sessions.c.started_at.desc())
         .limit(1)
     ).first()

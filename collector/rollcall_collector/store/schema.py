@@ -13,6 +13,9 @@ from sqlalchemy.types import TypeDecorator
 
 SCHEMA_VERSION = 4
 
+REBUILT = "rebuilt"
+"""The mode of a session that was taken from a run's files."""
+
 metadata = MetaData()
 
 

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from collector_events import T0, begun, ended, tag
 from collector_store import Store
+from rollcall_collector.contract.exchange import ProxyHeard
 from rollcall_collector.contract.policy import Policy, policy_from
 from rollcall_collector.results.errors import ResultsError
 from rollcall_collector.results.names import failures_path, materialized_path, run_path
 from rollcall_collector.store.judging import reapply
 from rollcall_collector.store.rebuilding import Rebuilt, rebuild
+from rollcall_collector.store.schema import REBUILT
 from store_accounts import recounted, stored_counts
 
 AGENT = {"agent_ref": {"name": "math_agent"}}
@@ -84,7 +86,14 @@ def test_a_rebuilt_run_has_ended(store: Store, output: Path) -> None:
     store.beats(ended=True)
     rebuilt(store, output, T0 + 60)
     status = store.reader.status("r-1", T0 + 61)
-    assert (status["state"], status["mode"], status["expected_source"]) == ("ended", "rebuilt", "materialized_inputs")
+    assert (status["state"], status["mode"], status["expected_source"]) == ("ended", REBUILT, "materialized_inputs")
+
+
+def test_a_rebuilt_run_waits_for_no_proxy(store: Store, output: Path) -> None:
+    """What one that is up has yet to tell is of other runs."""
+    store.takes_at(T0 + 1, ProxyHeard("a", told_at=T0 - 1))
+    rebuilt(store, output, T0 + 2)
+    assert store.gate("r-1", now=T0 + 3)["reasons"] == []
 
 
 def test_a_torn_file_is_a_doubt(store: Store, output: Path) -> None:
