@@ -36,7 +36,7 @@ from .openapi import document
 from .rollout_text import rollout_text
 from .routes import LIMITS, ROUTES, STATES, WAIT_S
 from .scraping import registry, scraped
-from .serving import Problem, bind, json_response, problems, read_json, url_of, wants_text
+from .serving import Problem, bind, json_response, problems, read_json, serve_at, url_of, wants_text
 from .settings import CollectorSettings, split_address
 from .status_text import NO_RUN, gate_text, runs_text, status_text
 from .store import Reader, StoreBusyError, Writer, open_database
@@ -436,7 +436,7 @@ async def serving(settings: CollectorSettings) -> AsyncIterator[str]:
     runner = web.AppRunner(collector.app(), access_log=None, shutdown_timeout=5)
     await runner.setup()
     try:
-        await web.SockSite(runner, bound).start()
+        await serve_at(bound, runner)
         async with AsyncExitStack() as working:
             if mounted:
                 await working.enter_async_context(background(mounted.watch(), "divert rows"))

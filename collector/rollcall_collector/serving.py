@@ -94,6 +94,32 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
+def listening(host: str, port: int) -> socket.socket:
+    """The same, which takes connections already. Raises OSError that names the address."""
+    bound = bind(host, port)
+    try:
+        _listen(bound)
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+async def serve_at(bound: socket.socket, runner: web.AppRunner) -> None:
+    """Serve an application at a bound socket. Raises OSError that names the address."""
+    _listen(bound)
+    await web.SockSite(runner, bound).start()
+
+
+def _listen(bound: socket.socket) -> None:
+    """Of two sockets bound to one address the second cannot (SO_REUSEADDR), which event loops tell in other words."""
+    try:
+        bound.listen()
+    except OSError as error:
+        host, port = bound.getsockname()[:2]
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+
+
 def url_of(bound: socket.socket, host: str | None = None) -> str:
     """`http://HOST:PORT` of a bound socket, under another host name where one is given."""
     name, port = bound.getsockname()[:2]

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import urlsplit
 
-from rollcall_collector.serving import Problem, bind, url_of
+from rollcall_collector.serving import Problem, listening, url_of
 
 from . import wire
 from .clock import now
@@ -168,7 +168,7 @@ class Listeners:
         window = self._windows.setdefault(server.url, Window(self._settings.connect_window))
         departure = self._departures.setdefault(server.url, Departure(server.url, self._settings.shutdown_probe))
         upstream = Upstream(server.name, server.kind, server.url, limits, window, departure, session)
-        bound = self._bind() if port is None else bind(self._host, port)
+        bound = self._bind() if port is None else listening(self._host, port)
         try:
             await self._crew.listen(bound, upstream, self._handler(upstream))
         except OSError:
@@ -191,7 +191,7 @@ class Listeners:
     def _bind(self) -> socket.socket:
         for port in self._ports.candidates():
             try:
-                return bind(self._host, port)
+                return listening(self._host, port)
             except OSError:
                 if port == 0:
                     raise

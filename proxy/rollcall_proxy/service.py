@@ -11,7 +11,7 @@ from uuid import uuid4
 import aiohttp
 from aiohttp import web
 from rollcall_collector.contract.exchange import Event, ProxyGone, Topology
-from rollcall_collector.serving import bind, url_of
+from rollcall_collector.serving import bind, serve_at, url_of
 from rollcall_collector.settings import split_address
 from rollcall_collector.tasks import background
 
@@ -242,7 +242,7 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
             for name, work in proxy.works():
                 await working.enter_async_context(background(work, name))
             await proxy.start()
-            await web.SockSite(runner, bound).start()
+            await serve_at(bound, runner)
             yield url_of(bound)
             await proxy.end(hurry)
         proxy.sender.close()

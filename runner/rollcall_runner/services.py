@@ -1,6 +1,7 @@
 """`rollcall collector` and `rollcall proxy`: a service in the foreground until it is told to stop."""
 
 import asyncio
+import errno
 import os
 import resource
 import sys
@@ -16,6 +17,9 @@ from rollcall_collector.store import DatabaseError
 
 SUPERVISED = "ROLLCALL_SUPERVISED"
 """Set where a service was started by `rollcall run`, and ends with it: when its standard input does."""
+
+ADDRESS_TAKEN = "address taken"
+"""What such a service says where another process listens at its address."""
 
 
 def run_async(main: Coroutine[Any, Any, int]) -> int:
@@ -59,5 +63,8 @@ def serve(name: str, service: Callable[[asyncio.Event], AbstractAsyncContextMana
     try:
         return run_async(main())
     except (OSError, DatabaseError) as error:
-        print(f"rollcall {name}: {error}", file=sys.stderr)
+        if SUPERVISED in os.environ and getattr(error, "errno", None) == errno.EADDRINUSE:
+            print(ADDRESS_TAKEN, flush=True)
+        else:
+            print(f"rollcall {name}: {error}", file=sys.stderr)
         return ExitStatus.ROLLCALL_FAILED

@@ -7,7 +7,6 @@ collector is. The services end with this process, however it ends: their standar
 import asyncio
 import os
 import re
-import socket
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Sequence
@@ -16,7 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from rollcall_collector.serving import bind
 from rollcall_collector.tasks import background
 
-from .services import SUPERVISED
+from .services import ADDRESS_TAKEN, SUPERVISED
 
 _HOST = "127.0.0.1"
 _TRIES = 3
@@ -37,6 +36,7 @@ class Service:
     def __init__(self, name: str, usual_port: int, flags: Sequence[str]) -> None:
         self._name, self._usual_port, self._flags = name, usual_port, flags
         self._process: Process | None = None
+        self._taken = False
         self.address, self.url = "", ""
 
     async def start(self) -> None:
@@ -45,9 +45,9 @@ class Service:
             self.address = f"{_HOST}:{_free(port)}"
             if await self._comes_up():
                 return
-            if _is_free(self.address):
-                break  # its port was not the reason
-        raise ServiceError(f"the {self._name} cannot be started; it has said why above")
+            if not self._taken:
+                raise ServiceError(f"the {self._name} cannot be started; it has said why above")
+        raise ServiceError(f"the {self._name} cannot be started: {1 + _TRIES} ports were taken by others meanwhile")
 
     async def keep(self) -> None:
         """Start it again whenever it ends, until cancelled; says so once for each time."""
@@ -57,6 +57,8 @@ class Service:
             pause = _AGAIN_S
             await asyncio.sleep(pause)
             while not await self._comes_up():
+                if self._taken and pause == _AGAIN_S:
+                    _say(f"another process listens at {self.url}, where the {self._name} has to come back; end it")
                 pause = min(2 * pause, _AGAIN_AT_MOST_S)
                 await asyncio.sleep(pause)
 
@@ -82,7 +84,9 @@ class Service:
             *command, stdin=PIPE, stdout=PIPE, env=variables, start_new_session=True
         )
         assert self._process.stdout is not None
-        said = re.search(rb"listening on (\S+)", await self._process.stdout.readline())
+        line = await self._process.stdout.readline()
+        self._taken = line.decode().strip() == ADDRESS_TAKEN
+        said = re.search(rb"listening on (\S+)", line)
         if said is None:
             await self._process.wait()
             return False
@@ -108,12 +112,6 @@ def _free(port: int) -> int:
             found.listen()  # only that tells whether another one listens
             return int(found.getsockname()[1])
     raise ServiceError(f"no port of {_HOST} is free")
-
-
-def _is_free(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    with socket.socket() as probe:
-        return probe.connect_ex((host, int(port))) != 0
 
 
 def _ending(status: int) -> str:

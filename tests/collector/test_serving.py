@@ -1,11 +1,12 @@
 """What both services share: problems, listeners, and tasks in the background."""
 
 import asyncio
+import errno
 import logging
 
 import pytest
 from aiohttp import ClientSession, web
-from rollcall_collector.serving import Problem, bind, problems, url_of
+from rollcall_collector.serving import Problem, bind, problems, serve_at, url_of
 from rollcall_collector.tasks import background
 
 
@@ -24,6 +25,18 @@ def test_a_taken_port_is_named_in_the_error() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port}"):
             bind("127.0.0.1", port)
+
+
+async def test_two_that_have_bound_one_port_are_told_apart_when_they_listen() -> None:
+    """Both looked before either listened; the second is told which address it is, and why."""
+    runner = web.AppRunner(web.Application())
+    await runner.setup()
+    with bind("127.0.0.1", 0) as first, bind("127.0.0.1", first.getsockname()[1]) as second:
+        await serve_at(first, runner)
+        with pytest.raises(OSError, match=r"cannot listen on 127\.0\.0\.1:") as refused:
+            await serve_at(second, runner)
+        assert refused.value.errno == errno.EADDRINUSE
+        await runner.cleanup()
 
 
 async def answer_of(error: Exception) -> tuple[int, str, dict[str, str]]:
