@@ -30,7 +30,8 @@ def hear(connection: Connection, events: Sequence[Event], now: float | None) -> 
     if heard and now is not None:
         into = insert(connection, proxies)
         names = {name: into.excluded[name] for name in ("heard_at", "spooled", "ended_at")}
-        names["told_at"] = func.coalesce(into.excluded.told_at, proxies.c.told_at)
+        told, known = into.excluded.told_at, proxies.c.told_at
+        names["told_at"] = case((told < known, known), else_=func.coalesce(told, known))  # a claim that was overtaken
         changed = into.on_conflict_do_update(index_elements=["proxy"], set_=names)
         connection.execute(changed, [_row(heard[proxy], now) for proxy in sorted(heard)])
     for event in events:

@@ -4,7 +4,7 @@ import pytest
 from collector_events import T0, begun, ended
 from collector_store import Store
 from rollcall_collector.contract.exchange import ProxyGone, ProxyHeard
-from rollcall_collector.store.reporting import note_told
+from rollcall_collector.store.reporting import hear, note_told
 
 
 @pytest.fixture
@@ -84,6 +84,14 @@ def test_a_claim_does_not_run_ahead_and_the_proxy_that_asks_has_told(run: Store)
     assert asked(run, T0 + 101, T0 + 100) == ["the proxy a has not told all it knows"]
     run.does(lambda connection: note_told(connection, "a", T0 + 101))
     assert asked(run, T0 + 102, T0 + 101) == []
+
+
+def test_a_claim_that_was_overtaken_on_its_way_takes_none_back(run: Store) -> None:
+    """A report was under way when the proxy asked in a dispatcher's name: nobody waits for the next one."""
+    run.does(lambda connection: hear(connection, [ProxyHeard("a", told_at=T0 + 97)], T0 + 98))
+    run.does(lambda connection: note_told(connection, "a", T0 + 100))
+    run.takes_at(T0 + 101, ProxyHeard("a", told_at=T0 + 99))
+    assert asked(run, T0 + 101, T0 + 100) == []
 
 
 def test_of_a_session_that_has_ended_each_proxy_has_to_tell_what_it_knew_then(run: Store) -> None:
