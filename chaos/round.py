@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import signal
 import threading
 import time
 from collections import Counter
@@ -109,7 +110,7 @@ class Round:
             status = await asyncio.wait_for(part.process.wait(), _PASS_S)
         except TimeoutError:
             self._differs("lost", f"pass {self._outcome.passes} did not end within {_PASS_S:g} s")
-            await part.end(9)  # type: ignore[arg-type]
+            await part.end(signal.SIGKILL)
             return -9
         async with part.lock:  # one that was killed stays away for a while
             return status

@@ -1,7 +1,7 @@
 """The floor: a proxy of ten lines on aiohttp, `python -m bench.peers.floor PORT UPSTREAM`."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
 import aiohttp
@@ -18,7 +18,7 @@ def application(upstream: str) -> web.Application:
     """The ten lines."""
     app = web.Application(client_max_size=2**30)
 
-    async def http(_: web.Application):  # type: ignore[no-untyped-def]
+    async def http(_: web.Application) -> AsyncIterator[None]:
         connector, forever = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=None)
         async with aiohttp.ClientSession(connector=connector, timeout=forever, auto_decompress=False) as session:
             app["session"] = session

@@ -61,7 +61,7 @@ def folded(numbers: Mapping[tuple[str, ...], float]) -> Counter[tuple[str, ...]]
         weights[name] += number  # type: ignore[assignment]  # of floats as well
     shown, found = bounded(weights), Counter[tuple[str, ...]]()
     for (name, *rest), number in numbers.items():
-        found[shown(name), *rest] += number  # type: ignore[assignment]
+        found[shown(name), *rest] += number  # type: ignore[assignment]  # of floats as well
     return found
 
 

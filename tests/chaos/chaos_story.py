@@ -1,5 +1,6 @@
 """What processes write down of one rollout, told as a story: each step is a second later."""
 
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
@@ -55,7 +56,7 @@ class Story:
     def received(self, *, omitted: bool = False) -> None:
         self.note("received", rollout=[AGENT, 3, 0], attempt=0, omitted=omitted, execution=NAME)
 
-    def against(self, main: list[Row] = (), failures: list[Row] = ()) -> list[Difference]:  # type: ignore[assignment]
+    def against(self, main: Sequence[Row] = (), failures: Sequence[Row] = ()) -> list[Difference]:
         """What is wrong with these files."""
         return list(differences([EXPECTED], list(main), list(failures), Known(self._records, LIMIT_S)))
 

@@ -136,7 +136,7 @@ def spans(dispatch: str = "d-1", *told: tuple[Any, ...], lost: int = 0, **shared
     """Calls of one kind that the agent has made: one of the model where nothing else is said."""
     known = {"server": "policy_model", "kind": "model", "role": "model", "method": "POST", "path": "/v1/responses"}
     common = known | {"parent": f"run-{dispatch}", "depth": 2, "owner_by": "header", "carrier": ""} | shared
-    return Spans(dispatch, [tuple(common.values())], [*(told or (span(),))], lost)  # type: ignore[list-item]
+    return Spans(dispatch, [tuple(common.values())], [*(told or (span(),))], lost)  # type: ignore[list-item]  # wrong ones are sent, too
 
 
 def run_spans(dispatch: str = "d-1", until: float | None = ANSWERED + 1) -> Spans:

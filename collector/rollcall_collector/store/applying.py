@@ -27,22 +27,18 @@ from ..contract.exchange import (
 )
 from ..contract.policy import PerServer, Policy
 from . import reporting, spanning, tagging
-from .bulk import add_rows, insert_new_rows, insert_rows
+from .beside import add_up, know, relate
+from .bulk import insert_rows
 from .dialect import among, lock_dispatches, share
 from .judging import PLACES, has_calls, judge_due, policies_of
 from .schema import (
     RUNNING,
     SILENT,
-    benchmarks,
     dispatches,
     early,
     rollouts,
-    runs,
     senders,
-    sessions,
     tags,
-    topology,
-    watched,
 )
 from .totals import CALLS, Key
 from .working import Dispatch, Working, by_benchmark, portions
@@ -147,13 +143,13 @@ class _Batch:
         _keep_early(self.connection, self.early)
         spanning.write(self.connection, events, self.now)
         reporting.hear(self.connection, events, self.now)
-        _add_up(self.connection, [event for event in events if isinstance(event, Watched)])
-        _relate(self.connection, [event for event in events if isinstance(event, Topology)])
+        add_up(self.connection, [event for event in events if isinstance(event, Watched)])
+        relate(self.connection, [event for event in events if isinstance(event, Topology)])
         self.work.totals.write(self.connection)
 
     def write(self) -> None:
         """Write what has changed, with the verdicts that this asks for."""
-        _know(self.connection, self.begun)
+        know(self.connection, self.begun)
         tagging.write(self.connection, self.tags)
         self.tags.clear()
         self.begun.clear()
@@ -413,46 +409,3 @@ def _by_run(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     for run, rollout in pairs:
         found.setdefault(run, set()).add(rollout)
     return {run: sorted(ids) for run, ids in found.items()}
-
-
-def _know(connection: Connection, begun: Sequence[DispatchBegun]) -> None:
-    """The runs, sessions and servers of dispatches that have begun.
-
-    A session that could not be put (the collector was away) is known from its first dispatch.
-    """
-    seen_sessions, places = dict[str, DispatchBegun](), set[tuple[str, ...]]()
-    for event in begun:
-        seen_sessions.setdefault(event.session, event)
-        known = (event.agent or "", event.environment_server or "", event.server)
-        places.add((event.run, event.benchmark, *known))
-    if begun:
-        firsts = [seen_sessions[name] for name in sorted(seen_sessions)]
-        insert_new_rows(connection, runs, [{"run": each.run, "created_at": each.started_at} for each in firsts])
-        insert_new_rows(connection, sessions, [_session(each) for each in firsts])
-        names = [column.name for column in benchmarks.c]
-        insert_new_rows(connection, benchmarks, [dict(zip(names, each, strict=True)) for each in sorted(places)])
-
-
-def _session(begun: DispatchBegun) -> dict[str, Any]:
-    session = {"session": begun.session, "run": begun.run, "mode": "unknown", "attached": False}
-    return session | {"started_at": begun.started_at, "heartbeat_at": begun.started_at}
-
-
-def _add_up(connection: Connection, seen: Sequence[Watched]) -> None:
-    """What was seen at each server, as the last rows that are written before the counts."""
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for event in seen:
-        known = rows.setdefault((event.run, event.server), {"kind": event.kind} | dict.fromkeys(_SEEN, 0))
-        for name in _SEEN:
-            known[name] += getattr(event, name)
-    if rows:
-        keyed = [{"run": run, "server": server} | rows[run, server] for run, server in sorted(rows)]
-        add_rows(connection, watched, keyed, _SEEN)
-
-
-_SEEN = ("exchanges", "owned", "made")
-
-
-def _relate(connection: Connection, events: Sequence[Topology]) -> None:
-    named = {(name, other) for event in events for name, found in event.references.items() for other in found}
-    insert_new_rows(connection, topology, [{"server": name, "refers_to": other} for name, other in sorted(named)])

@@ -73,12 +73,16 @@ def reader(framing: Framing, head: RequestHead | AnswerHead) -> Reader | None:
     return None
 
 
+_NO_TRAILERS: Fields = []
+"""Only chunks leave room for trailers (RFC 9112 7.1.2)."""
+
+
 class Counted:
     """A body of a known length."""
 
     __slots__ = ("_left", "done", "rest")
     ends_with_connection = False
-    trailers: Fields = []  # noqa: RUF012  a length leaves no room for trailers
+    trailers: Fields = _NO_TRAILERS
 
     def __init__(self, length: int) -> None:
         self._left, self.done, self.rest = length, False, b""
@@ -96,7 +100,7 @@ class UntilClosed:
 
     __slots__ = ()
     done, rest, ends_with_connection = False, b"", True
-    trailers: Fields = []  # noqa: RUF012
+    trailers: Fields = _NO_TRAILERS
 
     def feed(self, data: bytes) -> bytes:
         return data
