@@ -9,6 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
+from rollcall_collector.settings import CollectorSettings
+
+from .options import settings_from
 
 _TIMEOUT_S = 30
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never by way of HTTP_PROXY
@@ -27,10 +30,12 @@ class NoSuchRunError(Exception):
     """The collector knows no such run."""
 
 
-def default_url() -> str:
-    """The proxy named in ROLLCALL_PROXY, which relays to its collector; else the local collector."""
-    listen = os.environ.get("ROLLCALL_COLLECTOR_LISTEN") or "127.0.0.1:7078"
-    return os.environ.get("ROLLCALL_PROXY") or f"http://{listen}"
+def default_url(given: Mapping[str, Any]) -> str:
+    """The proxy named in ROLLCALL_PROXY, which relays to its collector; else the collector of these settings."""
+    if named := os.environ.get("ROLLCALL_PROXY"):
+        return named
+    told = {"config": given.get("config")}
+    return f"http://{settings_from(CollectorSettings, told).listen}"
 
 
 def get(url: str, path: str, **query: str) -> Any:
