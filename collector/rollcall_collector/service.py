@@ -421,7 +421,7 @@ async def serving(settings: CollectorSettings) -> AsyncIterator[str]:
     """Run a collector; yields its URL. Raises DatabaseError and OSError at the start."""
     bound = bind(*split_address(settings.listen))
     try:
-        engine = open_database(settings.database, settings.database_connections)
+        engine = await asyncio.to_thread(open_database, settings.database, settings.database_connections)
     except BaseException:
         bound.close()
         raise
@@ -448,4 +448,4 @@ async def serving(settings: CollectorSettings) -> AsyncIterator[str]:
     finally:
         await runner.cleanup()
         await asyncio.to_thread(writer.close)
-        engine.dispose()
+        await asyncio.to_thread(engine.dispose)

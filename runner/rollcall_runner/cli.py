@@ -39,7 +39,7 @@ from . import (
 from .options import UsageError, add_options, refuse_unknown_flags, settings_from
 from .parts import RunSettings
 from .printing import about_a_run, print_answer
-from .services import serve
+from .services import ending_at_once, serve
 from .usage import nearest, perhaps
 
 Verb = Callable[[argparse.Namespace], int]
@@ -151,7 +151,7 @@ def _times(text: str) -> int:
 
 def _collector(options: argparse.Namespace) -> int:
     settings = settings_from(CollectorSettings, vars(options))
-    return serve("collector", lambda _: collector_serving(settings), settings.log_format)
+    return serve("collector", lambda hurry: ending_at_once(collector_serving(settings), hurry), settings.log_format)
 
 
 def _proxy(options: argparse.Namespace) -> int:
