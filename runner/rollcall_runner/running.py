@@ -13,11 +13,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from rollcall_attach import credentials
 from rollcall_collector.contract.gate import ExitStatus
 from rollcall_collector.logs import log_to_stderr
 from rollcall_collector.settings import CollectorSettings, split_address
 from rollcall_collector.store import DatabaseError
 from rollcall_collector.tasks import background
+from rollcall_collector.users import OWN, can_tell
 from rollcall_proxy.settings import ProxySettings
 from rollcall_proxy.succession import forget
 
@@ -142,12 +144,36 @@ async def _proxy(given: dict[str, Any]) -> AsyncIterator[tuple[str, str | None]]
         return
     form = settings_from(CollectorSettings, given).log_format  # what is wrong is said before anything is started
     spool = settings_from(ProxySettings, given).spool
-    async with supervised(Service("collector", 7078, flags_from(CollectorSettings, given))) as collector:
+    variables = _guarding(given)
+    async with supervised(Service("collector", 7078, flags_from(CollectorSettings, given), variables)) as collector:
         own = ["--collector", collector.url, "--log-format", form]
         own += ["--drain-timeout", "0"]  # at its end, nothing in flight is of use
-        async with supervised(Service("proxy", 7077, [*flags_from(ProxySettings, given), *own])) as proxy:
+        flags = [*flags_from(ProxySettings, given), *own]
+        async with supervised(Service("proxy", 7077, flags, variables)) as proxy:
             yield proxy.url, collector.url
         forget(spool, *split_address(proxy.address))
+
+
+def _guarding(given: dict[str, Any]) -> dict[str, str]:
+    """Variables for services that serve this user alone, and ask for the token that Rollcall's commands show.
+
+    What is set is left as it is. Raises UsageError.
+    """
+    found: dict[str, str] = {}
+    for model in (CollectorSettings, ProxySettings):
+        settings, prefix = settings_from(model, given), str(model.model_config.get("env_prefix"))
+        if not settings.allow_uids and can_tell():
+            found[f"{prefix}ALLOW_UIDS"] = OWN
+        if not settings.tokens and (token := _shown()):
+            found[f"{prefix}TOKEN"] = token
+    return found
+
+
+def _shown() -> str:
+    try:
+        return credentials.token()
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 async def _execute(command: Sequence[str], environment: dict[str, str], signals: Signals) -> int:
