@@ -426,7 +426,7 @@ async def serving(settings: CollectorSettings) -> AsyncIterator[str]:
     tls, guard = settings.tls, guard_of(settings)
     bound = bind(*split_address(settings.listen))
     try:
-        engine = open_database(settings.database, settings.database_connections)
+        engine = await asyncio.to_thread(open_database, settings.database, settings.database_connections)
     except BaseException:
         bound.close()
         raise
@@ -453,4 +453,4 @@ async def serving(settings: CollectorSettings) -> AsyncIterator[str]:
     finally:
         await runner.cleanup()
         await asyncio.to_thread(writer.close)
-        engine.dispose()
+        await asyncio.to_thread(engine.dispose)

@@ -36,7 +36,7 @@ from . import (
 )
 from .options import UsageError, add_options, settings_from
 from .printing import about_a_run, print_answer
-from .services import serve
+from .services import ending_at_once, serve
 
 _SERVING = ("collector", "proxy", "run")
 """Verbs that have settings, some of which name what callers must show."""
@@ -135,7 +135,7 @@ def _about_rounds(run: argparse.ArgumentParser) -> None:
 
 def _collector(options: argparse.Namespace) -> int:
     settings = settings_from(CollectorSettings, vars(options))
-    return serve("collector", lambda _: collector_serving(settings), settings.log_format)
+    return serve("collector", lambda hurry: ending_at_once(collector_serving(settings), hurry), settings.log_format)
 
 
 def _proxy(options: argparse.Namespace) -> int:

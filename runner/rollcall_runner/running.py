@@ -80,8 +80,9 @@ def run(command: Sequence[str], given: dict[str, Any], flags: Sequence[str] = ()
 
 
 async def _run(command: Sequence[str], given: dict[str, Any], line: Sequence[str], rounds: Rounds) -> int:
-    async with _proxy(given) as (proxy, collector):
-        signals = Signals()
+    signals = Signals()
+    async with _proxy(given, signals.hurry) as (proxy, collector):
+        signals.listen()
         _say(f"proxy {proxy}" + (f", status: curl {collector}" if collector else ""))
         launch = Launch(proxy)
         async with background(live.follow(proxy, launch.asked, screen()), "live line"):
@@ -137,7 +138,7 @@ def _gravity(status: int) -> int:
 
 
 @asynccontextmanager
-async def _proxy(given: dict[str, Any]) -> AsyncIterator[tuple[str, str | None]]:
+async def _proxy(given: dict[str, Any], hurry: asyncio.Event) -> AsyncIterator[tuple[str, str | None]]:
     """The proxy named in ROLLCALL_PROXY, or one of this command's own with its collector."""
     if named := os.environ.get("ROLLCALL_PROXY"):
         yield named.rstrip("/"), None
@@ -145,11 +146,12 @@ async def _proxy(given: dict[str, Any]) -> AsyncIterator[tuple[str, str | None]]
     form = settings_from(CollectorSettings, given).log_format  # what is wrong is said before anything is started
     spool = settings_from(ProxySettings, given).spool
     variables = _guarding(given)
-    async with supervised(Service("collector", 7078, flags_from(CollectorSettings, given), variables)) as collector:
+    collects = Service("collector", 7078, flags_from(CollectorSettings, given), variables)
+    async with supervised(collects, hurry) as collector:
         own = ["--collector", collector.url, "--log-format", form]
         own += ["--drain-timeout", "0"]  # at its end, nothing in flight is of use
-        flags = [*flags_from(ProxySettings, given), *own]
-        async with supervised(Service("proxy", 7077, flags, variables)) as proxy:
+        proxies = Service("proxy", 7077, [*flags_from(ProxySettings, given), *own], variables)
+        async with supervised(proxies, hurry) as proxy:
             yield proxy.url, collector.url
         forget(spool, *split_address(proxy.address))
 

@@ -64,18 +64,19 @@ class Service:
                 pause = min(2 * pause, _AGAIN_AT_MOST_S)
                 await asyncio.sleep(pause)
 
-    async def stop(self) -> None:
-        """End it, by force where it does not end by itself."""
+    async def stop(self, hurry: asyncio.Event) -> None:
+        """End it, at once where `hurry` is set, and by force where it does not end by itself."""
         process = self._process
         if process is None or process.returncode is not None:
             return
         with suppress(ProcessLookupError):
             process.terminate()
-        try:
-            await asyncio.wait_for(process.wait(), _LAST_S)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
+        async with background(_hurried(process, hurry), f"hurry of {self.url}"):
+            try:
+                await asyncio.wait_for(process.wait(), _LAST_S)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
 
     async def _comes_up(self) -> bool:
         """Start the process; whether it listens."""
@@ -97,14 +98,22 @@ class Service:
 
 
 @asynccontextmanager
-async def supervised(service: Service) -> AsyncIterator[Service]:
-    """Run a service while the block runs. Raises ServiceError."""
+async def supervised(service: Service, hurry: asyncio.Event) -> AsyncIterator[Service]:
+    """Run a service while the block runs, and end it, at once where `hurry` is set. Raises ServiceError."""
     try:
         await service.start()
         async with background(service.keep(), f"supervision of {service.url}"):
             yield service
     finally:
-        await service.stop()
+        await service.stop(hurry)
+
+
+async def _hurried(process: Process, hurry: asyncio.Event) -> None:
+    await hurry.wait()
+    with suppress(ProcessLookupError):
+        while True:  # two signals that come together are one
+            process.terminate()
+            await asyncio.sleep(_AGAIN_S)
 
 
 def _free(port: int) -> int:
