@@ -59,6 +59,9 @@ Variables in the environment of Gym's processes. The first two are set by `rollc
 | `ROLLCALL_LAUNCH` | not set | an id that the session hands on, by which `rollcall run` finds the runs of its command |
 | `ROLLCALL_PROXY_GRACE` | {grace:g} | how long a run goes on while its proxy does not answer; after that a `gym` command is stopped with exit status 4 |
 | `ROLLCALL_ATTACH_TIMEOUT` | {limit:g} | how long the attach asks the proxy for one thing before it gives up |
+| `ROLLCALL_TOKEN` | not set | what the proxy is shown where it asks for a token; Rollcall's commands show it to the proxy or collector that they ask, and `rollcall run` has its own services ask for it |
+| `ROLLCALL_TOKEN_FILE` | not set | a file that holds it, and that no other user can read; wins over the variable |
+| `ROLLCALL_CA_FILE` | not set | PEM file of the authority of an https proxy's or collector's certificate; else the system's count |
 | `ROLLCALL_ATTACHED` | set by the attach | what a server tells its workers, so that they do not register again; leave it alone |
 """  # noqa: E501 - a row of a Markdown table is one line
 

@@ -36,7 +36,10 @@ from . import (
 )
 from .options import UsageError, add_options, settings_from
 from .printing import about_a_run, print_answer
-from .services import serve
+from .services import ending_at_once, serve
+
+_SERVING = ("collector", "proxy", "run")
+"""Verbs that have settings, some of which name what callers must show."""
 
 Verb = Callable[[argparse.Namespace], int]
 
@@ -47,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     own, command = _split(given)
     options = _parser().parse_args(own)
     options.command, options.flags = command, own[1:]
+    if own[0] not in _SERVING and options.token_file is not None:
+        os.environ["ROLLCALL_TOKEN_FILE"] = options.token_file
     try:
         verb: Verb = options.verb
         return int(verb(options))
@@ -81,8 +86,9 @@ def _parser() -> argparse.ArgumentParser:
     add_options(_verb(verbs, "collector", _collector, "run the collector"), CollectorSettings)
     add_options(_verb(verbs, "proxy", _proxy, "run the proxy"), ProxySettings)
     run = _verb(verbs, "run", _run, "run a command attached: rollcall run -- gym eval run …")
-    add_options(run, CollectorSettings, ["database", "log_format", *PolicySettings.model_fields])
-    add_options(run, ProxySettings, ["mode", "head_server", "spool", "watch_providers", *Limits.model_fields])
+    add_options(run, CollectorSettings, ["database", "log_format", "allow_uids", *PolicySettings.model_fields])
+    of_proxy = ["mode", "head_server", "spool", "watch_providers", "allow_servers", *Limits.model_fields]
+    add_options(run, ProxySettings, of_proxy)
     _about_rounds(run)
     status_verb.add_arguments(_verb(verbs, "status", status_verb.verb, "the state of a run"))
     gate = "which metrics are released; the exit status says whether all are"
@@ -114,6 +120,9 @@ def _parser() -> argparse.ArgumentParser:
 def _verb(verbs: Any, name: str, verb: Verb, text: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = verbs.add_parser(name, help=text, description=text, allow_abbrev=False)
     parser.set_defaults(verb=verb)
+    if name not in _SERVING:
+        shown = "file that holds the token that a collector or proxy is shown (ROLLCALL_TOKEN_FILE, ROLLCALL_TOKEN)"
+        parser.add_argument("--token-file", default=None, help=shown)
     return parser
 
 
@@ -126,7 +135,7 @@ def _about_rounds(run: argparse.ArgumentParser) -> None:
 
 def _collector(options: argparse.Namespace) -> int:
     settings = settings_from(CollectorSettings, vars(options))
-    return serve("collector", lambda _: collector_serving(settings), settings.log_format)
+    return serve("collector", lambda hurry: ending_at_once(collector_serving(settings), hurry), settings.log_format)
 
 
 def _proxy(options: argparse.Namespace) -> int:

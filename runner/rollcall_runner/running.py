@@ -13,11 +13,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from rollcall_attach import credentials
 from rollcall_collector.contract.gate import ExitStatus
 from rollcall_collector.logs import log_to_stderr
 from rollcall_collector.settings import CollectorSettings, split_address
 from rollcall_collector.store import DatabaseError
 from rollcall_collector.tasks import background
+from rollcall_collector.users import OWN, can_tell
 from rollcall_proxy.settings import ProxySettings
 from rollcall_proxy.succession import forget
 
@@ -78,8 +80,9 @@ def run(command: Sequence[str], given: dict[str, Any], flags: Sequence[str] = ()
 
 
 async def _run(command: Sequence[str], given: dict[str, Any], line: Sequence[str], rounds: Rounds) -> int:
-    async with _proxy(given) as (proxy, collector):
-        signals = Signals()
+    signals = Signals()
+    async with _proxy(given, signals.hurry) as (proxy, collector):
+        signals.listen()
         _say(f"proxy {proxy}" + (f", status: curl {collector}" if collector else ""))
         launch = Launch(proxy)
         async with background(live.follow(proxy, launch.asked, screen()), "live line"):
@@ -135,19 +138,44 @@ def _gravity(status: int) -> int:
 
 
 @asynccontextmanager
-async def _proxy(given: dict[str, Any]) -> AsyncIterator[tuple[str, str | None]]:
+async def _proxy(given: dict[str, Any], hurry: asyncio.Event) -> AsyncIterator[tuple[str, str | None]]:
     """The proxy named in ROLLCALL_PROXY, or one of this command's own with its collector."""
     if named := os.environ.get("ROLLCALL_PROXY"):
         yield named.rstrip("/"), None
         return
     form = settings_from(CollectorSettings, given).log_format  # what is wrong is said before anything is started
     spool = settings_from(ProxySettings, given).spool
-    async with supervised(Service("collector", 7078, flags_from(CollectorSettings, given))) as collector:
+    variables = _guarding(given)
+    collects = Service("collector", 7078, flags_from(CollectorSettings, given), variables)
+    async with supervised(collects, hurry) as collector:
         own = ["--collector", collector.url, "--log-format", form]
         own += ["--drain-timeout", "0"]  # at its end, nothing in flight is of use
-        async with supervised(Service("proxy", 7077, [*flags_from(ProxySettings, given), *own])) as proxy:
+        proxies = Service("proxy", 7077, [*flags_from(ProxySettings, given), *own], variables)
+        async with supervised(proxies, hurry) as proxy:
             yield proxy.url, collector.url
         forget(spool, *split_address(proxy.address))
+
+
+def _guarding(given: dict[str, Any]) -> dict[str, str]:
+    """Variables for services that serve this user alone, and ask for the token that Rollcall's commands show.
+
+    What is set is left as it is. Raises UsageError.
+    """
+    found: dict[str, str] = {}
+    for model in (CollectorSettings, ProxySettings):
+        settings, prefix = settings_from(model, given), str(model.model_config.get("env_prefix"))
+        if not settings.allow_uids and can_tell():
+            found[f"{prefix}ALLOW_UIDS"] = OWN
+        if not settings.tokens and (token := _shown()):
+            found[f"{prefix}TOKEN"] = token
+    return found
+
+
+def _shown() -> str:
+    try:
+        return credentials.token()
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 async def _execute(command: Sequence[str], environment: dict[str, str], signals: Signals) -> int:
