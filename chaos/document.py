@@ -53,9 +53,16 @@ def line(cells: Iterable[object]) -> str:
 
 def row_of(outcome: Outcome, commit: str) -> Row:
     """A round as a row of the table."""
-    counted = (outcome.of(kind) for kind in KINDS)
-    told = (outcome.plan.seed, commit, len(outcome.plan.acts), outcome.passes, outcome.succeeded, outcome.failed)
-    return Row(*told, *counted, round(outcome.seconds))
+    return Row(
+        seed=outcome.plan.seed,
+        commit=commit,
+        acts=len(outcome.plan.acts),
+        passes=outcome.passes,
+        succeeded=outcome.succeeded,
+        failed=outcome.failed,
+        seconds=round(outcome.seconds),
+        **{kind: outcome.of(kind) for kind in KINDS},
+    )
 
 
 def in_all(rows: Sequence[Row]) -> str:
@@ -70,7 +77,7 @@ def written(text: str, new: Sequence[Row], said: str) -> str:
     before, after = text.index(_BEGIN) + len(_BEGIN), text.index(_END)
     there = text[before:after].splitlines()
     rows = {row.seed: row for row in [*filter(None, map(_row, there)), *new]}
-    facts = dict(found.group("commit", "said") for found in map(_FACT.fullmatch, there) if found)
+    facts = {found["commit"]: found["said"] for found in map(_FACT.fullmatch, there) if found}
     facts |= dict.fromkeys((row.commit for row in new), said)
     table = [rows[seed] for seed in sorted(rows)]
     lines = [f"**{in_all(table)}**", "", *_told(table, facts), "", line(HEAD), line(["---"] * len(HEAD)), *table]
