@@ -42,6 +42,9 @@ from .printing import about_a_run, print_answer
 from .services import ending_at_once, serve
 from .usage import nearest, perhaps
 
+_SERVING = ("collector", "proxy", "run", "config")
+"""Verbs that have settings, some of which name what callers must show."""
+
 Verb = Callable[[argparse.Namespace], int]
 
 
@@ -55,6 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options, extras = parser.parse_known_args(own)
         refuse_unknown_flags(options.parser, extras)
         options.command, options.flags = command, own[1:]
+        if own[0] not in _SERVING and options.token_file is not None:
+            os.environ["ROLLCALL_TOKEN_FILE"] = options.token_file
         if getattr(options, "collector", "") is None:
             options.collector = asking.default_url(vars(options))
         verb: Verb = options.verb
@@ -97,8 +102,9 @@ def _parser() -> argparse.ArgumentParser:
     add_options(_verb(verbs, "collector", _collector, "run the collector"), CollectorSettings)
     add_options(_verb(verbs, "proxy", _proxy, "run the proxy"), ProxySettings)
     run = _verb(verbs, "run", _run, "run a command attached: rollcall run -- gym eval run …")
-    add_options(run, CollectorSettings, ["database", "log_format", *PolicySettings.model_fields])
-    add_options(run, ProxySettings, ["mode", "head_server", "spool", "watch_providers", *Limits.model_fields])
+    add_options(run, CollectorSettings, ["database", "log_format", "allow_uids", *PolicySettings.model_fields])
+    of_proxy = ["mode", "head_server", "spool", "watch_providers", "allow_servers", *Limits.model_fields]
+    add_options(run, ProxySettings, of_proxy)
     add_options(run, RunSettings)
     status_verb.add_arguments(_verb(verbs, "status", status_verb.verb, "the state of a run"))
     gate = "which metrics are released; the exit status says whether all are"
@@ -136,6 +142,9 @@ def _verb(verbs: Any, name: str, verb: Verb, text: str) -> argparse.ArgumentPars
     if name not in _WITHOUT_SETTINGS:
         where = f"file of settings (default: ${config_file.VARIABLE}, else {config_file.USUAL} where it is)"
         parser.add_argument("--config", metavar="FILE", default=None, help=where)
+    if name not in _SERVING:
+        shown = "file that holds the token that a collector or proxy is shown (ROLLCALL_TOKEN_FILE, ROLLCALL_TOKEN)"
+        parser.add_argument("--token-file", default=None, help=shown)
     return parser
 
 

@@ -10,9 +10,10 @@ docs/configuration.md. Nothing else has to be told of a new one, but for what is
 - a relative `Path` in the file is one from the file's folder, on the command line from the working folder.
 """
 
+from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from rollcall_collector.settings import CollectorSettings
 from rollcall_proxy.settings import ProxySettings
@@ -54,6 +55,18 @@ class AttachSettings(BaseSettings):
     )
     attach_timeout: float = Field(
         10.0, gt=0, description="how long the attach asks the proxy for one thing before it gives up"
+    )
+    token: SecretStr | None = Field(
+        None,
+        description="what the proxy is shown where it asks for a token; Rollcall's commands show it to the proxy or "
+        "collector that they ask, and `rollcall run` has its own services ask for it",
+    )
+    token_file: Path | None = Field(
+        None, description="a file that holds it, and that no other user can read; wins over the variable"
+    )
+    ca_file: Path | None = Field(
+        None,
+        description="PEM file of the authority of an https proxy's or collector's certificate; else the system's count",
     )
     attached: str | None = Field(
         None,

@@ -12,11 +12,13 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from rollcall_attach import credentials
 from rollcall_collector.contract.gate import ExitStatus
 from rollcall_collector.logs import log_to_stderr
 from rollcall_collector.settings import CollectorSettings, split_address
 from rollcall_collector.store import DatabaseError
 from rollcall_collector.tasks import background
+from rollcall_collector.users import OWN, can_tell
 from rollcall_proxy.settings import ProxySettings
 from rollcall_proxy.succession import forget
 
@@ -120,14 +122,38 @@ async def _proxy(given: dict[str, Any], hurry: asyncio.Event) -> AsyncIterator[t
         return
     form = settings_from(CollectorSettings, given).log_format  # what is wrong is said before anything is started
     spool = settings_from(ProxySettings, given).spool
+    variables = _guarding(given)
     file = ["--config", given["config"]] if given.get("config") else []
-    collecting = Service("collector", 7078, [*file, *flags_from(CollectorSettings, given)])
-    async with supervised(collecting, hurry) as collector:
+    collects = Service("collector", 7078, [*file, *flags_from(CollectorSettings, given)], variables)
+    async with supervised(collects, hurry) as collector:
         own = [*file, "--collector", collector.url, "--log-format", form]
         own += ["--drain-timeout", "0"]  # at its end, nothing in flight is of use
-        async with supervised(Service("proxy", 7077, [*flags_from(ProxySettings, given), *own]), hurry) as proxy:
+        proxies = Service("proxy", 7077, [*flags_from(ProxySettings, given), *own], variables)
+        async with supervised(proxies, hurry) as proxy:
             yield proxy.url, collector.url
         forget(spool, *split_address(proxy.address))
+
+
+def _guarding(given: dict[str, Any]) -> dict[str, str]:
+    """Variables for services that serve this user alone, and ask for the token that Rollcall's commands show.
+
+    What is set is left as it is. Raises UsageError.
+    """
+    found: dict[str, str] = {}
+    for model in (CollectorSettings, ProxySettings):
+        settings, prefix = settings_from(model, given), str(model.model_config.get("env_prefix"))
+        if not settings.allow_uids and can_tell():
+            found[f"{prefix}ALLOW_UIDS"] = OWN
+        if not settings.tokens and (token := _shown()):
+            found[f"{prefix}TOKEN"] = token
+    return found
+
+
+def _shown() -> str:
+    try:
+        return credentials.token()
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 async def _execute(command: Sequence[str], environment: dict[str, str], signals: Signals) -> int:

@@ -79,12 +79,12 @@ def test_no_secret_is_shown(say: Say, monkeypatch: pytest.MonkeyPatch, form: tup
 def test_no_secret_is_quoted_where_it_is_wrong(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the setting all the same."""
     monkeypatch.setenv("ROLLCALL_COLLECTOR_WEBHOOK", "ftp://chat.example/hunter2")
-    monkeypatch.setenv("ROLLCALL_PROXY_COLLECTOR", "https://me:hunter2@x")
+    monkeypatch.setenv("ROLLCALL_PROXY_HEAD_SERVER", "https://me:hunter2@x")
     status, _, said = say("config")
     assert (status, "hunter2" in "".join(said)) == (2, False)
     assert [line.split(":")[1].split()[0] for line in said] == [
         "ROLLCALL_COLLECTOR_WEBHOOK",
-        "ROLLCALL_PROXY_COLLECTOR",
+        "ROLLCALL_PROXY_HEAD_SERVER",
     ]
 
 
