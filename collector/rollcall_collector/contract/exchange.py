@@ -32,7 +32,8 @@ EXCERPT_LIMIT = 2000
 Text = Annotated[str, Field(max_length=4096)]
 Name = Annotated[str, Field(max_length=1024, pattern=r"^[^\x00]*$")]
 """A text that is looked for in a database: PostgreSQL keeps no NUL."""
-Id = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]*$")]
+ID = r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$"
+Id = Annotated[str, Field(min_length=1, max_length=200, pattern=ID)]
 
 FilePath = Annotated[str, Field(max_length=4096, pattern=r"^[^\x00]*$")]
 """PATH_MAX of Linux; no path has a NUL."""
