@@ -6,6 +6,7 @@ import logging
 import signal
 import socket
 from collections.abc import Awaitable, Callable
+from ssl import SSLContext
 from typing import Any
 
 import orjson
@@ -113,10 +114,10 @@ def listening(host: str, port: int) -> socket.socket:
     return bound
 
 
-async def serve_at(bound: socket.socket, runner: web.AppRunner) -> None:
+async def serve_at(bound: socket.socket, runner: web.AppRunner, tls: SSLContext | None = None) -> None:
     """Serve an application at a bound socket. Raises OSError that names the address."""
     _listen(bound)
-    await web.SockSite(runner, bound).start()
+    await web.SockSite(runner, bound, ssl_context=tls).start()
 
 
 def _listen(bound: socket.socket) -> None:
@@ -128,11 +129,11 @@ def _listen(bound: socket.socket) -> None:
         raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
 
 
-def url_of(bound: socket.socket, host: str | None = None) -> str:
+def url_of(bound: socket.socket, host: str | None = None, tls: bool = False) -> str:
     """`http://HOST:PORT` of a bound socket, under another host name where one is given."""
     name, port = bound.getsockname()[:2]
-    shown = host or name
-    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
+    shown, scheme = host or name, "https" if tls else "http"
+    return f"{scheme}://[{shown}]:{port}" if ":" in shown else f"{scheme}://{shown}:{port}"
 
 
 def stop_on_signals() -> tuple[asyncio.Event, asyncio.Event]:
