@@ -18,6 +18,7 @@ from .bodies import (
     FORGOTTEN,
     HEALED,
     HEARTBEAT,
+    ID,
     MOVED,
     REAPPLIED,
     SESSION,
@@ -184,10 +185,10 @@ class Collector:
     async def put_expected(self, request: web.Request) -> web.Response:
         """The rollouts of the materialized inputs."""
         with self._room(request):
-            body = await parsed(EXPECTED, request)
+            run, body = validated(ID, request.match_info["run"], "run"), await parsed(EXPECTED, request)
             job = partial(
                 put_expected,
-                run=request.match_info["run"],
+                run=run,
                 source=body.source,
                 digest=body.digest,
                 expected=body.rollouts,
