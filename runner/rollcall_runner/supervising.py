@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from rollcall_collector.serving import bind
@@ -33,8 +33,10 @@ class ServiceError(OSError):
 class Service:
     """`rollcall NAME` with these flags, at its usual port where that is free, so that people find it."""
 
-    def __init__(self, name: str, usual_port: int, flags: Sequence[str]) -> None:
-        self._name, self._usual_port, self._flags = name, usual_port, flags
+    def __init__(
+        self, name: str, usual_port: int, flags: Sequence[str], variables: Mapping[str, str] | None = None
+    ) -> None:
+        self._name, self._usual_port, self._flags, self._variables = name, usual_port, flags, dict(variables or {})
         self._process: Process | None = None
         self._taken = False
         self.address, self.url = "", ""
@@ -79,7 +81,7 @@ class Service:
     async def _comes_up(self) -> bool:
         """Start the process; whether it listens."""
         command = [sys.executable, "-P", "-m", "rollcall_runner", self._name, "--listen", self.address, *self._flags]
-        variables = os.environ | {SUPERVISED: "1"}
+        variables = os.environ | {SUPERVISED: "1"} | self._variables
         # A terminal's Ctrl-C is for the command: in a session of its own the service gets none.
         self._process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, env=variables, start_new_session=True
