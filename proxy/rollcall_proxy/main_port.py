@@ -7,6 +7,7 @@ import aiohttp
 import orjson
 from aiohttp import web
 from rollcall_collector.contract.exchange import Topology
+from rollcall_collector.guard import Guard
 from rollcall_collector.serving import Problem, json_response, problems, read_json
 
 from .gate import Gate, Untold
@@ -42,17 +43,20 @@ class MainPort:
         executions: Executions,
         succession: Succession,
         crew: Crew,
+        *,
+        passing: aiohttp.ClientSession,
     ) -> None:
-        self._settings, self._client, self._listeners = settings, client, listeners
+        self._settings, self._passing, self._listeners = settings, passing, listeners
         self._sessions, self._sender, self._gate, self._untold = sessions, sender, gate, untold
         self._collector = ToCollector(client, settings.collector)
         self._executions, self._succession, self._crew = executions, succession, crew
         self._related = succession.left.references
         self.draining = False
 
-    def app(self, http_proxy: HttpProxy) -> web.Application:
+    def app(self, guard: Guard, http_proxy: HttpProxy) -> web.Application:
         """The aiohttp application."""
-        app = web.Application(middlewares=[problems, http_proxy.middleware], client_max_size=_BODY_LIMIT)
+        before = [problems, guard.middleware, http_proxy.middleware]
+        app = web.Application(middlewares=before, client_max_size=_BODY_LIMIT)
         app.router.add_get("/healthz", self.healthz)
         app.router.add_get("/readyz", self.readyz)
         app.router.add_get("/v1/upstreams", self.upstreams)
@@ -156,7 +160,7 @@ class MainPort:
     async def _ask_head(self, path: str) -> bytes:
         url = f"{self._settings.head_server}{path}"
         try:
-            async with self._client.get(url, timeout=_ASKING) as answer:
+            async with self._passing.get(url, timeout=_ASKING, allow_redirects=False) as answer:
                 answer.raise_for_status()
                 return await answer.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:

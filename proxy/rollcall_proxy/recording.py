@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import orjson
 from rollcall_collector.contract.calls import CallKey
-from rollcall_collector.contract.exchange import NotInspected, Outlived, Recovered, Tag, Verified
+from rollcall_collector.contract.exchange import NotInspected, Outlived, Recovered, Tag, Verified, is_keepable
 from rollcall_collector.contract.policy import Policy
 from rollcall_collector.tasks import spawn
 
@@ -286,4 +286,4 @@ def response_in(body: bytes, coding: str) -> dict[str, Any] | None:
     except orjson.JSONDecodeError:
         return None
     response = asked.get("response") if isinstance(asked, dict) else None
-    return response if isinstance(response, dict) else None
+    return response if isinstance(response, dict) and is_keepable(response) else None

@@ -14,7 +14,7 @@ from yarl import URL
 
 _HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "expect"}
-)
+) | {"proxy-authorization"}  # RFC 9110 11.7.2: it was for this proxy
 _NEVER_ADDED = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 
 

@@ -24,7 +24,7 @@ from rollcall_collector.contract.exchange import Event
 from rollcall_collector.tasks import background, spawn
 
 from . import wire
-from .posting import Posting
+from .posting import NOT_LET_IN, Posting, not_let_in
 from .spool import Line, Spool, left_behind
 
 log = logging.getLogger(__name__)
@@ -300,6 +300,8 @@ class Sender:
         if answer.status == 200:
             self.away = None
             return {ruling["dispatch"]: ruling for ruling in orjson.loads(answer.body)["rulings"]}
+        if answer.status in NOT_LET_IN:
+            raise _AwayError(not_let_in("the collector", answer.body))
         if 400 <= answer.status < 500 and answer.status != 429:
             raise _RefusedError(answer.body[:300].decode("utf-8", "replace"))
         raise _AwayError(f"the collector answered {answer.status}", _after(answer.retry_after))

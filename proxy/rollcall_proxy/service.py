@@ -10,6 +10,7 @@ from uuid import uuid4
 import aiohttp
 from aiohttp import web
 from rollcall_collector.contract.exchange import Event, ProxyGone, Topology
+from rollcall_collector.guard import guard_of
 from rollcall_collector.serving import bind, serve_at, url_of
 from rollcall_collector.settings import split_address
 from rollcall_collector.tasks import background
@@ -53,7 +54,8 @@ _TOLD_S = 2.0
 
 
 class Proxy:
-    """The parts of a proxy at an address. `control` is the client for what it asks itself, `passing` for the relay."""
+    """The parts of a proxy at an address. `control` is the client that asks the collector, with the token that it is
+    shown; `passing` asks all others."""
 
     def __init__(
         self,
@@ -65,8 +67,9 @@ class Proxy:
         collector, spool, observe = settings.collector, settings.spool, settings.mode == "observe"
         self.settings, engine = settings, wire.Engine(engine_settings(settings))
         self.succession = Succession(spool, *address)
-        self.posts = wire.Engine()  # of its own: the other one is closed before the last events are sent
-        posting = Posting(self.posts, collector)
+        # Of its own: the other one is closed before the last events are sent.
+        self.posts = wire.Engine(tls=settings.believed)
+        posting = Posting(self.posts, collector, settings.shown_to_collector)
         self.sender = Sender(posting, spool, sender_of(self.succession.proxy), settings.queue_bytes)
         self.in_force = PolicyInForce(control, collector, spool)
         calls, carriers = numbered(f"c-{self.succession.proxy}"), Carriers()
@@ -120,12 +123,14 @@ class Proxy:
             executions,
             self.succession,
             self.crew,
+            passing=passing,
         )
+        self.guard = guard_of(settings, *filter(None, [settings.advertised_host]))
 
     def app(self) -> web.Application:
         """The main port's application."""
-        app = self.main.app(self._http_proxy)
-        ProxyMeasures(self.spans.measured, self.sender, self.listeners.all).serve(app)
+        app = self.main.app(self.guard, self._http_proxy)
+        ProxyMeasures(self.spans.measured, self.sender, self.listeners.all, self.guard.refusals).serve(app)
         return app
 
     def untold(self) -> list[Event]:
@@ -224,13 +229,15 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
 
     At the end what is in flight has `drain_timeout` to end, unless `hurry` is set; without a `hurry` it has no time.
     """
-    address = split_address(settings.listen)
+    address, tls = split_address(settings.listen), settings.tls
     async with AsyncExitStack() as stack:
         bound = stack.enter_context(closing(bind(*address)))
         passing = await stack.enter_async_context(passing_client())
         # Whoever follows a run keeps a connection to the collector; a limit would hold up all other questions.
-        unlimited = aiohttp.TCPConnector(limit=0)
-        control = await stack.enter_async_context(aiohttp.ClientSession(connector=unlimited))
+        unlimited = aiohttp.TCPConnector(limit=0, ssl=settings.believed or True)
+        shown = settings.shown_to_collector
+        fields = {"Authorization": f"Bearer {shown}"} if shown else {}
+        control = await stack.enter_async_context(aiohttp.ClientSession(connector=unlimited, headers=fields))
         proxy = Proxy(settings, address, control, passing)
         stack.push_async_callback(proxy.posts.close)
         stack.callback(proxy.crew.abandon)
@@ -243,7 +250,7 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
             for name, work in proxy.works():
                 await working.enter_async_context(background(work, name))
             await proxy.start()
-            await serve_at(bound, runner)
-            yield url_of(bound)
+            await serve_at(bound, runner, tls)
+            yield url_of(bound, tls=tls is not None)
             await proxy.end(hurry)
         proxy.sender.close()

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def verb(options: argparse.Namespace) -> int:
     """0 when it is recorded. Raises UnreachableError and NoSuchRunError."""
-    url = options.collector or asking.default_url()
+    url = options.collector
     run = asking.get(url, asking.run_path(options.run))["run"]
     status = asking.send(url, asking.run_path(run, "/accept"), {"what": options.what, "reason": options.reason}, "POST")
     if status["state"] == "ended" and status["output"]:

@@ -42,7 +42,7 @@ def verb(options: argparse.Namespace) -> int:
     output = Path(options.output).absolute()
     kept = read_run(output)
     database = settings_from(CollectorSettings, vars(options)).database
-    policy = settings_from(PolicySettings, {}).policy
+    policy = settings_from(PolicySettings, {"config": options.config}).policy
     with _locked(output):
         engine = open_database(database)
         try:

@@ -86,6 +86,7 @@ def _to_4(connection: Connection) -> None:
     _add(connection, runs, ("collector_policy", "pruned_at"))
     _add(connection, dispatches, ("misplaced", "provisional"))
     _add(connection, rollouts, ("counted", *NO_CAUSE))
+    _add(connection, early, ("received_at",))
     for table in (counts, benchmarks, notes, notices, spans, proxies):
         table.create(connection)
     connection.execute(text("DROP INDEX rollouts_state"))

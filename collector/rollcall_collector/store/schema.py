@@ -225,6 +225,7 @@ early = Table(  # what was told of a dispatch that another proxy has yet to tell
     Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
     Column("dispatch", String, nullable=False),
     Column("event", JSON, nullable=False),
+    Column("received_at", Float),  # by the collector's clock
     Index("early_dispatch", "dispatch"),
 )
 

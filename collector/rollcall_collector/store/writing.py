@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from sqlalchemy import Connection, func, select, update
 
-from ..contract.exchange import Id
+from ..contract.exchange import FilePath, Id, Name, Whole
 from ..contract.identity import rollout_id
 from ..contract.policy import Policy
 from .dialect import alone, insert
@@ -16,7 +16,7 @@ from .schema import benchmarks, rollouts, runs, sessions
 from .totals import MISSING, Difference
 from .working import portions
 
-Index = Annotated[int, Field(ge=0)]
+Index = Whole
 Expected = tuple[str, Index, Index, Index | None]
 """(benchmark, task index, rollout index, stage index)"""
 
@@ -37,7 +37,7 @@ class InputsChangedError(Exception):
 class CountedAsZero:
     """What the user counts as zero by Gym's options (nemo_gym 0.6 and later): failure classes, and missing rollouts."""
 
-    classes: tuple[str, ...] = ()
+    classes: Annotated[tuple[Name, ...], Field(max_length=1000)] = ()
     missing: bool = False
 
 
@@ -47,12 +47,12 @@ class Session:
 
     session: Id
     run: Id
-    mode: str
-    output: str | None = None
-    launch: str | None = None
-    gym: str | None = None
-    host: str | None = None
-    pid: int | None = None
+    mode: Name
+    output: FilePath | None = None
+    launch: Name | None = None
+    gym: Name | None = None
+    host: Name | None = None
+    pid: Whole | None = None
     attached: bool = True
     counted_as_zero: CountedAsZero | None = None
     reverifies: Id | None = None

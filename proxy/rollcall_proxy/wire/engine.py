@@ -30,7 +30,7 @@ class Engine:
     that are within an exchange. `elsewhere`: callers that other processes serve, and that count as well.
     """
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    def __init__(self, settings: Settings | None = None, tls: ssl.SSLContext | None = None) -> None:
         self.settings, self.loop = settings or Settings(), asyncio.get_running_loop()
         self.now, self.turn = self.loop.time, Turn(self.loop)
         self.callers: set[CallerConnection] = set()
@@ -43,7 +43,7 @@ class Engine:
         self._servers: list[asyncio.Server] = []
         self._deserted = asyncio.Event()
         self._poll = select.poll()
-        self._tls: ssl.SSLContext | None = None
+        self._tls = tls  # whom to believe; None: those whom the system believes
         self._timers = [
             self.loop.call_later(self.settings.tick, self._tick),
             self.loop.call_later(_UNREAD_TICK, self._look_at_unread),

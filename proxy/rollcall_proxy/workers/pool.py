@@ -17,7 +17,7 @@ from ..departing import Departure
 from ..exchange import head_from
 from ..policy_in_force import PolicyInForce
 from ..roles import MODEL_ROLES
-from ..settings import ProxySettings
+from ..settings import ProxySettings, for_a_worker
 from ..upstream import Upstream, Window
 from ..wire.caller import Handler
 from .asking import Rounds
@@ -145,7 +145,7 @@ class Pool:
     def _introduce(self, worker: Worker) -> None:
         """All that a worker must know before it has its first connection."""
         send = worker.channel.send
-        settings = self._settings.model_dump(mode="json")
+        settings = for_a_worker(self._settings)
         send("settings", {"settings": settings, "level": logging.getLogger().getEffectiveLevel()})
         send("policy", {"policy": self._in_force.value})
         for place in self._places:
