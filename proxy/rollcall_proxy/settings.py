@@ -1,4 +1,7 @@
-"""The proxy's settings: flags of `rollcall proxy`, or `ROLLCALL_PROXY_…` variables. Times are in seconds."""
+"""The proxy's settings: flags of `rollcall proxy`, `ROLLCALL_PROXY_…` variables, or a file. Times are in seconds.
+
+How a setting is added is told in rollcall_runner/parts.py. An empty variable counts as none.
+"""
 
 from math import inf
 from pathlib import Path
@@ -68,7 +71,7 @@ Seconds = Annotated[float, Field(gt=0)]
 class Limits(BaseSettings):
     """How long Rollcall waits for a server before it answers in its place, and for a caller. Gym waits for ever."""
 
-    model_config = SettingsConfigDict(env_prefix="ROLLCALL_PROXY_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="ROLLCALL_PROXY_", env_ignore_empty=True, frozen=True, extra="ignore")
 
     connect_window: Seconds = Field(30.0, description="how long connecting to a server that refuses is tried again")
     connect_timeout: Seconds = Field(30.0, description="limit of one attempt to connect")
@@ -89,7 +92,7 @@ class Limits(BaseSettings):
 class ProxySettings(Limits, AccessSettings):
     """Where the proxy listens, what it passes on to, and whether it changes answers."""
 
-    model_config = SettingsConfigDict(env_prefix="ROLLCALL_PROXY_", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(env_prefix="ROLLCALL_PROXY_", env_ignore_empty=True, frozen=True, extra="forbid")
 
     listen: Address = Field("127.0.0.1:7077", description="HOST:PORT of the main port; port 0 takes any free one")
     collector: CollectorUrl = Field("http://127.0.0.1:7078", description="URL of the collector, http or https")

@@ -140,7 +140,7 @@ class _Batch:
         for event in events:
             self._apply(event)
         self.write()
-        _keep_early(self.connection, self.early)
+        _keep_early(self.connection, self.early, self.now)
         spanning.write(self.connection, events, self.now)
         reporting.hear(self.connection, events, self.now)
         add_up(self.connection, [event for event in events if isinstance(event, Watched)])
@@ -384,8 +384,9 @@ def _early_of(connection: Connection, begun: Iterable[str]) -> dict[str, list[Ad
 _EARLY = select(early.c.dispatch, early.c.event).where(among(early.c.dispatch)).order_by(early.c.number)
 
 
-def _keep_early(connection: Connection, told: dict[str, list[Addition]]) -> None:
-    rows = [{"dispatch": name, "event": asdict(event)} for name, events in told.items() for event in events]
+def _keep_early(connection: Connection, told: dict[str, list[Addition]], now: float | None) -> None:
+    each = ((name, event) for name, events in told.items() for event in events)
+    rows = [{"dispatch": name, "event": asdict(event), "received_at": now} for name, event in each]
     insert_rows(connection, early, rows)
 
 

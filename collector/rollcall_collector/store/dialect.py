@@ -13,11 +13,24 @@ its dispatch may come to two collectors at once. Where a circle arises all the s
 the writer repeats it.
 """
 
+import functools
+import operator
 import zlib
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, bindparam, select, text
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    LargeBinary,
+    Table,
+    bindparam,
+    cast,
+    func,
+    literal_column,
+    select,
+    text,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
@@ -97,3 +110,11 @@ def _lock(connection: Connection, base: int, names: Iterable[str]) -> None:
         wanted = sorted({base + zlib.crc32(name.encode()) % _STRIPES for name in names})
         if wanted:
             connection.execute(_EACH, {"space": _SPACE, "wanted": wanted})
+
+
+def bytes_of(connection: Connection, table: Table) -> ColumnElement[int]:
+    """The bytes that a row of a table holds: as PostgreSQL stores it, or on SQLite the sum of its values."""
+    if is_postgresql(connection):
+        return func.pg_column_size(literal_column(f"{table.name}.*"))
+    values = (func.coalesce(func.length(cast(column, LargeBinary)), 0) for column in table.c)
+    return functools.reduce(operator.add, values)
