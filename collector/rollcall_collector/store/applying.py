@@ -142,7 +142,7 @@ class _Batch:
         for event in events:
             self._apply(event)
         self.write()
-        _keep_early(self.connection, self.early)
+        _keep_early(self.connection, self.early, self.now)
         beside = [event for event in events if isinstance(event, _BESIDE)]
         spanning.write(self.connection, beside, self.now)
         reporting.hear(self.connection, beside, self.now)
@@ -390,8 +390,9 @@ def _early_of(connection: Connection, begun: Iterable[str]) -> dict[str, list[Ad
 _EARLY = select(early.c.dispatch, early.c.event).where(among(early.c.dispatch)).order_by(early.c.number)
 
 
-def _keep_early(connection: Connection, told: dict[str, list[Addition]]) -> None:
-    rows = [{"dispatch": name, "event": asdict(event)} for name, events in told.items() for event in events]
+def _keep_early(connection: Connection, told: dict[str, list[Addition]], now: float | None) -> None:
+    each = ((name, event) for name, events in told.items() for event in events)
+    rows = [{"dispatch": name, "event": asdict(event), "received_at": now} for name, event in each]
     insert_rows(connection, early, rows)
 
 

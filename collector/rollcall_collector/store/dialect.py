@@ -14,11 +14,27 @@ of what they do; one for each would be as many as a batch has dispatches, of whi
 thousand. Where a circle arises all the same, PostgreSQL ends one of the two and the writer repeats it.
 """
 
+import functools
+import operator
 import zlib
 from collections.abc import Iterable
 from typing import Any, Self
 
-from sqlalchemy import Boolean, ColumnElement, Connection, Select, Table, bindparam, func, select, text, true
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    Connection,
+    LargeBinary,
+    Select,
+    Table,
+    bindparam,
+    cast,
+    func,
+    literal_column,
+    select,
+    text,
+    true,
+)
 from sqlalchemy import Text as AnyText
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
@@ -137,3 +153,11 @@ def _lock(connection: Connection, base: int, names: Iterable[str]) -> None:
         wanted = sorted({base + zlib.crc32(name.encode()) % _STRIPES for name in names})
         if wanted:
             connection.execute(_EACH, {"space": _SPACE, "wanted": wanted})
+
+
+def bytes_of(connection: Connection, table: Table) -> ColumnElement[int]:
+    """The bytes that a row of a table holds: as PostgreSQL stores it, or on SQLite the sum of its values."""
+    if is_postgresql(connection):
+        return func.pg_column_size(literal_column(f"{table.name}.*"))
+    values = (func.coalesce(func.length(cast(column, LargeBinary)), 0) for column in table.c)
+    return functools.reduce(operator.add, values)

@@ -224,7 +224,7 @@ def cause_columns(root_cause: Mapping[str, Any] | None, failure_class: str | Non
     """The columns of a failed rollout that say why."""
     cause = cause_in(root_cause)
     words = f"{failure_class or ''} {cause.words} {cause.line}".strip()
-    return {"cause": cause.id, "cause_server": cause.server, "cause_words": words}
+    return {"cause": cause.id, "cause_server": cause.server, "cause_words": words.replace("\0", " ")}
 
 
 def _place(dispatch: Dispatch) -> None:
