@@ -58,7 +58,7 @@ def batches(sender: str, rollouts: range, together: int = 100) -> Iterator[bytes
     first = 1
     for start in range(0, len(rollouts), together):
         part = rollouts[start : start + together]
-        events = [event for task in part for event in life(f"d-{sender}-{task}", task)]
+        events = [event for task in part for event in life(f"d-{sender}.{task}", task)]
         yield orjson.dumps({"sender": sender, "first": first, "events": events})
         first += len(events)
 
