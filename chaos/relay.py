@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-from contextlib import suppress
 
 
 class Relay:
@@ -55,9 +54,14 @@ class Relay:
                 each.close()
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError):  # cut, on either side
+        """An end or a reset comes through as what it is, and like all else not while the cable is silent."""
+        try:
             while piece := await reader.read(1 << 16):
                 await self._flows.wait()
                 writer.write(piece)
                 await writer.drain()
+            await self._flows.wait()
             writer.write_eof()
+        except OSError:
+            await self._flows.wait()
+            writer.transport.abort()

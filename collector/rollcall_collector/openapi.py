@@ -18,6 +18,8 @@ _TAGS = {
     "files": "What `rollcall divert` and the like ask and tell.",
     "service": "The collector itself.",
 }
+_ANYWHERE = (401, 403, 500)
+"""Statuses of what can go wrong at any route: who asks may be refused."""
 _DESCRIPTION = (
     "The state of evaluation runs. `latest` in the place of a run's id names the newest run. A proxy's main port "
     "passes on what has `x-rollcall-relayed`. Times are seconds since the epoch."
@@ -65,7 +67,8 @@ def _operation(route: Route, schemas: Schemas) -> dict[str, Any]:
     content = {"application/json": {"schema": schemas[route.handler, "answer"]}} if route.answer is not None else {}
     content |= {kind: {"schema": {"type": "string"}} for kind in route.also}
     answered = {"200": {"description": route.says, "content": content}}
-    refused = {str(status): {"$ref": f"#/components/responses/{status}"} for status in sorted({*route.problems, 500})}
+    statuses = sorted({*route.problems, *_ANYWHERE})
+    refused = {str(status): {"$ref": f"#/components/responses/{status}"} for status in statuses}
     named = [_in_path(name) for name in re.findall(r"\{(\w+)\}", route.path)]
     operation: dict[str, Any] = {
         "operationId": route.handler,
@@ -91,7 +94,7 @@ def _in_query(query: Query) -> dict[str, Any]:
 
 def _problems(routes: Iterable[Route]) -> dict[str, Any]:
     schema = {"$ref": f"#/components/schemas/{_PROBLEM}"}
-    statuses = sorted({500, *(status for route in routes for status in route.problems)})
+    statuses = sorted({*_ANYWHERE, *(status for route in routes for status in route.problems)})
     return {
         str(status): {
             "description": HTTPStatus(status).phrase,

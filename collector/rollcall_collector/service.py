@@ -18,6 +18,7 @@ from .bodies import (
     FORGOTTEN,
     HEALED,
     HEARTBEAT,
+    ID,
     MOVED,
     REAPPLIED,
     SESSION,
@@ -29,6 +30,7 @@ from .contract.policy import Policy, policy_from
 from .diverted import tell_rulings
 from .failures_text import failures_text, rollouts_text, timeline_text
 from .following import Following
+from .guard import Guard, guard_of
 from .measures import CollectorMeasures
 from .mounted import Folder, Mounted
 from .notices import Notices, Webhook
@@ -52,6 +54,7 @@ from .store.writing import (
     InputsChangedError,
     SessionConflictError,
     UnknownSessionError,
+    accept_rebuilt,
     accept_unattributed,
     heartbeat,
     note_asked,
@@ -83,15 +86,18 @@ class Collector:
         clock: Callable[[], float],
         *,
         mounted: Mounted | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self._writer, self._reader, self._policy, self._now = writer, reader, policy, clock
         self._mounted, self._following, self._page = mounted, Following(), Page()
         self._measures = CollectorMeasures(lambda: reader.measures(clock()), writer, lambda: self._following.followers)
-        self._metrics = registry(self._measures)
+        self._guard = guard
+        self._metrics = registry(self._measures, *([guard.refusals] if guard else []))
 
     def app(self) -> web.Application:
         """The aiohttp application."""
-        app = web.Application(middlewares=[problems], client_max_size=BODY_LIMIT)
+        guarded = [problems, self._guard.middleware] if self._guard else [problems]
+        app = web.Application(middlewares=guarded, client_max_size=BODY_LIMIT)
         app.on_shutdown.append(self._end_streams)
         for route in ROUTES:
             app.router.add_route(route.method, route.path, getattr(self, route.handler))
@@ -180,10 +186,10 @@ class Collector:
     async def put_expected(self, request: web.Request) -> web.Response:
         """The rollouts of the materialized inputs."""
         with self._room(request):
-            body = await parsed(EXPECTED, request)
+            run, body = validated(ID, request.match_info["run"], "run"), await parsed(EXPECTED, request)
             job = partial(
                 put_expected,
-                run=request.match_info["run"],
+                run=run,
                 source=body.source,
                 digest=body.digest,
                 expected=body.rollouts,
@@ -262,12 +268,13 @@ class Collector:
         return await self.gate(request)
 
     async def accept(self, request: web.Request) -> web.Response:
-        """A person accepts a run's unattributed failures so far, and says why."""
+        """A person accepts a run's unattributed failures so far, or what its rebuild does not know, and says why."""
         body = await parsed(ACCEPTANCE, request)
-        if body.what != "unattributed" or not body.reason.strip():
-            raise Problem(400, "a field is wrong", 'send {"what": "unattributed", "reason": "<why>"}')
+        if body.what not in ("unattributed", "rebuilt") or not body.reason.strip():
+            raise Problem(400, "a field is wrong", 'send {"what": "unattributed" or "rebuilt", "reason": "<why>"}')
         run = request.match_info["run"]
-        if not await self._write(partial(accept_unattributed, run=run, reason=body.reason, now=self._now())):
+        accept = partial(accept_unattributed, now=self._now()) if body.what == "unattributed" else accept_rebuilt
+        if not await self._write(partial(accept, run=run, reason=body.reason)):
             raise Problem(404, "not found", f"no run has the id {run}")
         return await self.status(request)
 
@@ -419,9 +426,10 @@ def _number(query: Any, name: str, default: int, highest: int) -> int:
 @asynccontextmanager
 async def serving(settings: CollectorSettings) -> AsyncIterator[str]:
     """Run a collector; yields its URL. Raises DatabaseError and OSError at the start."""
+    tls, guard = settings.tls, guard_of(settings)
     bound = bind(*split_address(settings.listen))
     try:
-        engine = open_database(settings.database, settings.database_connections)
+        engine = await asyncio.to_thread(open_database, settings.database, settings.database_connections)
     except BaseException:
         bound.close()
         raise
@@ -432,11 +440,11 @@ async def serving(settings: CollectorSettings) -> AsyncIterator[str]:
     if settings.results is not None:
         folder = Folder(settings.results, settings.results_seen_as)
         mounted = Mounted(folder, engine, reader, writer.submit, clock)
-    collector = Collector(writer, reader, settings.policy, clock, mounted=mounted)
+    collector = Collector(writer, reader, settings.policy, clock, mounted=mounted, guard=guard)
     runner = web.AppRunner(collector.app(), access_log=None, shutdown_timeout=5)
     await runner.setup()
     try:
-        await serve_at(bound, runner)
+        await serve_at(bound, runner, tls)
         async with AsyncExitStack() as working:
             if mounted:
                 await working.enter_async_context(background(mounted.watch(), "divert rows"))
@@ -444,8 +452,8 @@ async def serving(settings: CollectorSettings) -> AsyncIterator[str]:
                 webhook = Webhook(settings.webhook, settings.webhook_secret, settings.webhook_failure_rate)
                 notices = Notices(webhook, engine, reader, writer.submit, clock)
                 await working.enter_async_context(background(notices.watch(), "webhook"))
-            yield url_of(bound)
+            yield url_of(bound, tls=tls is not None)
     finally:
         await runner.cleanup()
         await asyncio.to_thread(writer.close)
-        engine.dispose()
+        await asyncio.to_thread(engine.dispose)

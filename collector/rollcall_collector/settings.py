@@ -1,18 +1,26 @@
-"""The collector's settings: flags of `rollcall collector`, or `ROLLCALL_COLLECTOR_…` variables."""
+"""The collector's settings: flags of `rollcall collector`, `ROLLCALL_COLLECTOR_…` variables, or a file.
+
+How a setting is added is told in rollcall_runner/parts.py. An empty variable counts as none.
+"""
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from ssl import SSLContext
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, JsonValue, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, SecretStr, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from .contract.policy import WORDS, Policy, parse_rule
 from .contract.rules import Rules, RulesError, load_rules
 from .logs import Form
+from .networks import is_loopback_host
 from .store.database import CONNECTIONS
 from .store.writer import CAPACITY_BYTES
+from .tls import server_context
+from .tokens import Tokens, checked_token, token_in
+from .users import ALL, Users
 
 
 def state_folder() -> Path:
@@ -90,10 +98,104 @@ BY_VARIABLE_ALONE: dict[str, JsonValue] = {"by_variable_alone": True}
 """Marks a setting that has no flag, since whoever may list processes can read flags."""
 
 
+PATH_IS_SECRET: dict[str, JsonValue] = {"path_is_secret": True}
+"""Marks a URL whose very path lets whoever knows it in, as that of a chat's webhook does."""
+
+
+def _words(value: object) -> object:
+    """A list, also where it is written with commas, as a variable has it."""
+    given = [value] if isinstance(value, str) else value
+    if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+        return value
+    return [word.strip() for each in given for word in each.split(",") if word.strip()]
+
+
+Words = Annotated[list[str], NoDecode, BeforeValidator(_words)]
+
+
+class AccessSettings(BaseSettings):
+    """Who may ask a service, and for what."""
+
+    listen: Address = Field(description="HOST:PORT to listen on")
+    token: SecretStr | None = Field(
+        None,
+        description="what callers must show; without it the service listens on loopback alone",
+        json_schema_extra=BY_VARIABLE_ALONE,
+    )
+    token_file: Path | None = Field(None, description="file that holds the token, and that no other user can read")
+    read_token: SecretStr | None = Field(
+        None, description="what callers must show who only read", json_schema_extra=BY_VARIABLE_ALONE
+    )
+    read_token_file: Path | None = Field(None, description="file that holds the token of those who only read")
+    tls_certificate: Path | None = Field(None, description="PEM file of the service's certificate, for https")
+    tls_key: Path | None = Field(None, description="PEM file of that certificate's key")
+    host_names: Words = Field(
+        default_factory=list,
+        description="names under which the service is asked, besides localhost and this machine's; addresses need none",
+    )
+    allow_uids: Words = Field(
+        default_factory=list,
+        description="users of this machine who may connect, besides root and the service's own: numbers, names, own "
+        "(no others), or all; default: all, under rollcall run own",
+    )
+
+    @property
+    def tokens(self) -> Tokens:
+        """The tokens that give a right. Raises ValueError where a file holds none."""
+        write = self.token_named("token")
+        read = self.token_named("read_token")
+        if read is not None and write in (None, read):
+            raise ValueError(f"read_token needs a token beside it that differs: set {self._variable('token')}")
+        return Tokens(write, read)
+
+    @property
+    def tls(self) -> SSLContext | None:
+        """What callers are shown; None: the service speaks plain HTTP. Raises ValueError."""
+        if self.tls_certificate is None or self.tls_key is None:
+            if self.tls_certificate is not self.tls_key:
+                raise ValueError("tls_certificate and tls_key go together: set both, or none")
+            return None
+        return server_context(self.tls_certificate, self.tls_key)
+
+    @property
+    def users(self) -> Users | None:
+        """Whose connections are taken; None: everybody's. Raises ValueError."""
+        try:
+            return Users(self.allow_uids) if self.allow_uids and ALL not in self.allow_uids else None
+        except ValueError as error:
+            raise ValueError(f"allow_uids: {error}") from error
+
+    def token_named(self, name: str) -> str | None:
+        """A token, by the setting of this name or by its file. Raises ValueError that does not repeat it."""
+        value, file = getattr(self, name), getattr(self, f"{name}_file")
+        if value is not None and file is not None:
+            raise ValueError(f"{name} and {name}_file are both set; leave one out")
+        try:
+            return token_in(file) if file is not None else value and checked_token(value.get_secret_value())
+        except ValueError as error:
+            raise ValueError(f"{name}{'_file' if file else ''}: {error}") from error
+
+    @model_validator(mode="after")
+    def _is_shut(self) -> Self:
+        host, _ = split_address(self.listen)
+        if not self.tokens and not is_loopback_host(host):
+            raise ValueError(
+                f"listen = {self.listen}: beyond loopback a token is required; set {self._variable('token')} or "
+                "token_file (openssl rand -hex 32 makes one), or listen on 127.0.0.1"
+            )
+        _ = self.tls, self.users  # each raises what is wrong with it
+        return self
+
+    def _variable(self, name: str) -> str:
+        return f"{self.model_config.get('env_prefix', '')}{name.upper()}"
+
+
 class PolicySettings(BaseSettings):
     """The rules that bend what a failure is, and what they leave of a benchmark's metrics."""
 
-    model_config = SettingsConfigDict(env_prefix="ROLLCALL_COLLECTOR_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="ROLLCALL_COLLECTOR_", env_ignore_empty=True, frozen=True, extra="ignore"
+    )
 
     unknown_route: Annotated[str, _words_of("unknown_route")] = Field(
         "on", description="a 404 or 405 of a model or agent server outside of Gym's routes is no failure: on, or off"
@@ -140,10 +242,12 @@ class PolicySettings(BaseSettings):
         return Policy(**bending, unattributed=self.unattributed, max_failure_rate=self.max_failure_rate, rules=own)
 
 
-class CollectorSettings(PolicySettings):
+class CollectorSettings(PolicySettings, AccessSettings):
     """Where the collector listens and where it keeps what it is told."""
 
-    model_config = SettingsConfigDict(env_prefix="ROLLCALL_COLLECTOR_", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(
+        env_prefix="ROLLCALL_COLLECTOR_", env_ignore_empty=True, frozen=True, extra="forbid"
+    )
 
     listen: Address = Field("127.0.0.1:7078", description="HOST:PORT to listen on; port 0 takes any free one")
     database: str = Field(default_factory=_default_database, description="sqlite:///PATH, or postgresql://…")
@@ -157,7 +261,9 @@ class CollectorSettings(PolicySettings):
         None, description="folder of the runs' results, mounted here: rows are moved to where they belong by themselves"
     )
     webhook: Annotated[str | None, AfterValidator(_http_url)] = Field(
-        None, description="http or https URL that is told, by POST, when a run has ended or fails too often"
+        None,
+        description="http or https URL that is told, by POST, when a run has ended or fails too often",
+        json_schema_extra=PATH_IS_SECRET,
     )
     webhook_failure_rate: float | None = Field(
         None, gt=0, le=1, description="share of failed rollouts, of those that have ended, with which it is told so"

@@ -95,7 +95,7 @@ class Gate:
             try:
                 answer = await self._answer(run, server)
                 return withheld_at(answer["benchmarks"]) or released_at(answer)
-            except (aiohttp.ClientError, OSError, TimeoutError, KeyError) as error:
+            except (aiohttp.ClientError, OSError, TimeoutError, KeyError, ValueError) as error:
                 doubt = f"the collector cannot be asked ({type(error).__name__}: {error})"
         return Withheld(withheld_metrics(Counts(), doubt))
 
@@ -105,7 +105,7 @@ class Gate:
             answer = await self._answer(run, None)
             of_agent = [each for each in answer["benchmarks"] if each["agent"] == agent]
             return withheld_at(of_agent) or released_at(answer | {"benchmarks": of_agent})
-        except (aiohttp.ClientError, OSError, TimeoutError, KeyError) as error:
+        except (aiohttp.ClientError, OSError, TimeoutError, KeyError, ValueError) as error:
             doubt = f"the collector cannot be asked about run {run} ({type(error).__name__}: {error})"
         return Withheld(withheld_metrics(Counts(), doubt))
 
@@ -113,7 +113,7 @@ class Gate:
         """The gate's answer; a server is named by a dispatcher that dispatches nothing more."""
         url = f"{self._collector}/v1/runs/{run}/gate"
         named = self.told_by | ({} if server is None else {"server": server})
-        asking = (self._client.get if server is None else self._client.post)(url, params=named)
+        asking = (self._client.get if server is None else self._client.post)(url, params=named, allow_redirects=False)
         async with asking as answer:
             answer.raise_for_status()
             found: dict[str, Any] = orjson.loads(await answer.read())

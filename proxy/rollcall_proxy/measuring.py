@@ -11,6 +11,7 @@ from itertools import accumulate
 
 from aiohttp import web
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from rollcall_collector.refusals import Refusals
 from rollcall_collector.scraping import bounded, gauge, gauges, registry, scraped
 
 from .sender import Sender
@@ -94,8 +95,10 @@ class Exchanges:
 class ProxyMeasures:
     """What a scrape of the proxy reads, at `/metrics` of its main port."""
 
-    def __init__(self, exchanges: Exchanges, sender: Sender, servers: Callable[[], Iterable[Upstream]]) -> None:
-        self._exchanges, self._sender, self._servers = exchanges, sender, servers
+    def __init__(
+        self, exchanges: Exchanges, sender: Sender, servers: Callable[[], Iterable[Upstream]], refusals: Refusals
+    ) -> None:
+        self._exchanges, self._sender, self._servers, self._refusals = exchanges, sender, servers, refusals
 
     def serve(self, app: web.Application) -> None:
         """Add the route."""
@@ -109,6 +112,7 @@ class ProxyMeasures:
     def collect(self) -> Iterator[Metric]:
         """All of it."""
         yield from self._exchanges.collect()
+        yield from self._refusals.collect()
         in_flight: Counter[tuple[str, ...]] = Counter()
         for server in self._servers():
             in_flight[server.name,] += server.in_flight + server.in_flight_elsewhere

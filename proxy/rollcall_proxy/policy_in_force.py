@@ -37,7 +37,7 @@ class PolicyInForce:
     async def fetch(self) -> bool:
         """Ask the collector; whether it has told its policy."""
         try:
-            async with self._client.get(self._url, timeout=_START) as answer:
+            async with self._client.get(self._url, timeout=_START, allow_redirects=False) as answer:
                 answer.raise_for_status()
                 value = orjson.loads(await answer.read())
         except (aiohttp.ClientError, OSError, TimeoutError, orjson.JSONDecodeError):

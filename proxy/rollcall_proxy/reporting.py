@@ -60,7 +60,9 @@ class Reporter:
         batch = orjson.dumps({"sender": f"h-{self.proxy}", "first": self._next, "events": [heard]})
         fields = {"Content-Type": "application/json"}
         try:
-            async with self._client.post(self._url, data=batch, headers=fields, timeout=_TIMEOUT) as answer:
+            async with self._client.post(
+                self._url, data=batch, headers=fields, timeout=_TIMEOUT, allow_redirects=False
+            ) as answer:
                 said = orjson.loads(await answer.read())
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             log.debug("no report: %s", error)

@@ -4,13 +4,13 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, closing
-from secrets import token_hex
 from typing import Any
 from uuid import uuid4
 
 import aiohttp
 from aiohttp import web
 from rollcall_collector.contract.exchange import Event, ProxyGone, Topology
+from rollcall_collector.guard import guard_of
 from rollcall_collector.serving import bind, serve_at, url_of
 from rollcall_collector.settings import split_address
 from rollcall_collector.tasks import background
@@ -18,7 +18,9 @@ from rollcall_collector.tasks import background
 from . import wire
 from .carriers import Carriers
 from .clock import now
+from .door import Door
 from .draining import drained
+from .exchange import numbered
 from .forwarding import Forwarder
 from .gate import Gate
 from .gym_config import GymServer
@@ -32,6 +34,7 @@ from .metrics import Metrics
 from .outermost import OutermostRun
 from .policy_in_force import PolicyInForce
 from .posting import Posting
+from .reach import CarefulResolver, Reach
 from .recording import Records
 from .relay import passing_client
 from .reporting import Reporter
@@ -53,7 +56,8 @@ _TOLD_S = 2.0
 
 
 class Proxy:
-    """The parts of a proxy at an address. `control` is the client for what it asks itself, `passing` for the relay."""
+    """The parts of a proxy at an address. `control` is the client that asks the collector, with the token that it is
+    shown; `passing` asks all others."""
 
     def __init__(
         self,
@@ -63,13 +67,17 @@ class Proxy:
         passing: aiohttp.ClientSession,
     ) -> None:
         collector, spool, observe = settings.collector, settings.spool, settings.mode == "observe"
-        self.settings, engine = settings, wire.Engine(engine_settings(settings))
+        self.guard = guard_of(settings, *filter(None, [settings.advertised_host]))
+        self.reach, door = Reach(settings, self.guard.refusals), Door(settings, self.guard.refusals)
+        self.settings, engine = settings, wire.Engine(engine_settings(settings), why_not=self.reach.at_connect)
         self.succession = Succession(spool, *address)
-        self.posts = wire.Engine()  # of its own: the other one is closed before the last events are sent
-        posting = Posting(self.posts, collector)
+        # Of its own: the other one is closed before the last events are sent.
+        self.posts = wire.Engine(tls=settings.believed)
+        posting = Posting(self.posts, collector, settings.shown_to_collector)
         self.sender = Sender(posting, spool, sender_of(self.succession.proxy), settings.queue_bytes)
         self.in_force = PolicyInForce(control, collector, spool)
-        ledger, carriers = Ledger(lambda: f"c-{token_hex(8)}", lambda: self.in_force.policy), Carriers()
+        calls, carriers = numbered(f"c-{self.succession.proxy}"), Carriers()
+        ledger = Ledger(lambda: next(calls), lambda: self.in_force.policy)
         sessions = Sessions(control, collector, spool, self.succession.left.static)
         self.watch = Watch(sessions.runs_on)
         self.span_sender = SpanSender(posting, f"q-{uuid4().hex}", settings.spans_waiting)
@@ -78,7 +86,9 @@ class Proxy:
         hearing = Hearing(
             records=self.records, ledger=ledger, carriers=carriers, watch=self.watch, spans=self.span_sender
         )
-        self.crew: Crew = Pool(settings, engine, hearing, self.in_force) if settings.workers > 1 else Alone(engine)
+        self.crew: Crew = (
+            Pool(settings, engine, hearing, self.in_force, door) if settings.workers > 1 else Alone(engine)
+        )
         self.reporter = Reporter(control, collector, self.sender, self.succession.proxy, self.known)
         gate = Gate(control, collector, self.sender, self.known, self.reporter)
         self.forwarder = Forwarder(engine, self.records, observe, settings.inspect_limit)
@@ -100,6 +110,7 @@ class Proxy:
             sessions=sessions,
             sender=self.sender,
             watch=self.watch,
+            door=door,
             executions=executions,
             observe=observe,
             inspect_limit=settings.inspect_limit,
@@ -107,7 +118,7 @@ class Proxy:
         )
         self.listeners = listeners = Listeners(settings, address[0], self.crew, self.intake.take_in)
         self.intake.listener_of = listeners.listener_of
-        self._http_proxy = HttpProxy(passing, listeners, settings.head_server, settings.allow_hosts)
+        self._http_proxy = HttpProxy(passing, listeners, self.reach, settings.head_server, settings.allow_hosts)
         self.main = MainPort(
             settings,
             control,
@@ -119,12 +130,14 @@ class Proxy:
             executions,
             self.succession,
             self.crew,
+            passing=passing,
+            reach=self.reach,
         )
 
     def app(self) -> web.Application:
         """The main port's application."""
-        app = self.main.app(self._http_proxy)
-        ProxyMeasures(self.spans.measured, self.sender, self.listeners.all).serve(app)
+        app = self.main.app(self.guard, self._http_proxy)
+        ProxyMeasures(self.spans.measured, self.sender, self.listeners.all, self.guard.refusals).serve(app)
         return app
 
     def untold(self) -> list[Event]:
@@ -223,13 +236,15 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
 
     At the end what is in flight has `drain_timeout` to end, unless `hurry` is set; without a `hurry` it has no time.
     """
-    address = split_address(settings.listen)
+    address, tls = split_address(settings.listen), settings.tls
     async with AsyncExitStack() as stack:
         bound = stack.enter_context(closing(bind(*address)))
-        passing = await stack.enter_async_context(passing_client())
+        passing = await stack.enter_async_context(passing_client(CarefulResolver(Reach(settings))))
         # Whoever follows a run keeps a connection to the collector; a limit would hold up all other questions.
-        unlimited = aiohttp.TCPConnector(limit=0)
-        control = await stack.enter_async_context(aiohttp.ClientSession(connector=unlimited))
+        unlimited = aiohttp.TCPConnector(limit=0, ssl=settings.believed or True)
+        shown = settings.shown_to_collector
+        fields = {"Authorization": f"Bearer {shown}"} if shown else {}
+        control = await stack.enter_async_context(aiohttp.ClientSession(connector=unlimited, headers=fields))
         proxy = Proxy(settings, address, control, passing)
         stack.push_async_callback(proxy.posts.close)
         stack.callback(proxy.crew.abandon)
@@ -242,7 +257,7 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
             for name, work in proxy.works():
                 await working.enter_async_context(background(work, name))
             await proxy.start()
-            await serve_at(bound, runner)
-            yield url_of(bound)
+            await serve_at(bound, runner, tls)
+            yield url_of(bound, tls=tls is not None)
             await proxy.end(hurry)
         proxy.sender.close()

@@ -138,7 +138,7 @@ class Sessions:
             raise UnknownSessionError(f"session {session}: {cause}") from None
 
     async def _asked(self, session: str) -> str:
-        async with self._client.get(f"{self._collector}/v1/sessions/{session}") as answer:
+        async with self._client.get(f"{self._collector}/v1/sessions/{session}", allow_redirects=False) as answer:
             if answer.status == 404:
                 raise UnknownSessionError(f"session {session} has not been registered")
             answer.raise_for_status()

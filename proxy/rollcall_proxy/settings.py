@@ -1,15 +1,22 @@
-"""The proxy's settings: flags of `rollcall proxy`, or `ROLLCALL_PROXY_…` variables. Times are in seconds."""
+"""The proxy's settings: flags of `rollcall proxy`, `ROLLCALL_PROXY_…` variables, or a file. Times are in seconds.
+
+How a setting is added is told in rollcall_runner/parts.py. An empty variable counts as none.
+"""
 
 from math import inf
 from pathlib import Path
 from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
+from ssl import SSLContext
 from sys import maxsize
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from rollcall_collector.logs import Form
-from rollcall_collector.settings import Address, state_folder
+from rollcall_collector.networks import Named, named, network
+from rollcall_collector.settings import BY_VARIABLE_ALONE, AccessSettings, Address, Words, state_folder
+from rollcall_collector.tls import client_context
 
 from . import wire
 from .sender import WAITING_BYTES
@@ -23,6 +30,12 @@ _OTHER_FILES = 128
 def _http_url(value: str) -> str:
     if not value.startswith("http://") or len(value) <= len("http://"):
         raise ValueError(f"{value!r} is no http:// URL; write http://HOST:PORT")
+    return value.rstrip("/")
+
+
+def _collector_url(value: str) -> str:
+    if not value.startswith("https://") or len(value) <= len("https://"):
+        return _http_url(value)
     return value.rstrip("/")
 
 
@@ -47,6 +60,7 @@ def _port_range(value: str) -> str:
     return value
 
 
+CollectorUrl = Annotated[str, AfterValidator(_collector_url)]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
 NamedUrl = Annotated[str, AfterValidator(_named_url)]
 PortRange = Annotated[str, AfterValidator(_port_range)]
@@ -57,7 +71,7 @@ Seconds = Annotated[float, Field(gt=0)]
 class Limits(BaseSettings):
     """How long Rollcall waits for a server before it answers in its place, and for a caller. Gym waits for ever."""
 
-    model_config = SettingsConfigDict(env_prefix="ROLLCALL_PROXY_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="ROLLCALL_PROXY_", env_ignore_empty=True, frozen=True, extra="ignore")
 
     connect_window: Seconds = Field(30.0, description="how long connecting to a server that refuses is tried again")
     connect_timeout: Seconds = Field(30.0, description="limit of one attempt to connect")
@@ -75,13 +89,23 @@ class Limits(BaseSettings):
     )
 
 
-class ProxySettings(Limits):
+class ProxySettings(Limits, AccessSettings):
     """Where the proxy listens, what it passes on to, and whether it changes answers."""
 
-    model_config = SettingsConfigDict(env_prefix="ROLLCALL_PROXY_", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(env_prefix="ROLLCALL_PROXY_", env_ignore_empty=True, frozen=True, extra="forbid")
 
     listen: Address = Field("127.0.0.1:7077", description="HOST:PORT of the main port; port 0 takes any free one")
-    collector: HttpUrl = Field("http://127.0.0.1:7078", description="URL of the collector")
+    collector: CollectorUrl = Field("http://127.0.0.1:7078", description="URL of the collector, http or https")
+    collector_token: SecretStr | None = Field(
+        None,
+        description="what the collector is shown; default: the proxy's own token",
+        json_schema_extra=BY_VARIABLE_ALONE,
+    )
+    collector_token_file: Path | None = Field(None, description="file that holds that token")
+    collector_ca: Path | None = Field(
+        None,
+        description="PEM file of the authority of the collector's certificate; default: the system's",
+    )
     head_server: HttpUrl = Field("http://127.0.0.1:11000", description="URL of Gym's head server")
     upstream: Annotated[list[NamedUrl], NoDecode] = Field(
         default_factory=list, description="NAME=URL of a server for static set-ups; may be repeated"
@@ -89,8 +113,17 @@ class ProxySettings(Limits):
     port_range: PortRange | None = Field(None, description="LOW-HIGH ports for the listeners; default: any free ones")
     advertised_host: str | None = Field(None, description="host name under which others reach the listeners")
     watch_providers: bool = Field(False, description="watch the plain-HTTP endpoints behind the model servers too")
-    allow_hosts: Annotated[list[str], NoDecode] = Field(
+    allow_hosts: Words = Field(
         default_factory=list, description="HOST:PORT that may be reached through the main port as an HTTP proxy"
+    )
+    allow_callers: Words = Field(
+        default_factory=list,
+        description="networks and addresses, besides this machine's, from which Gym's listeners take connections",
+    )
+    allow_servers: Words = Field(
+        default_factory=list,
+        description="networks, addresses and names, besides this machine's, at which servers may be registered; "
+        "link-local and metadata addresses only by themselves",
     )
     workers: Processes = Field(1, description="processes that carry calls, each on a core of its own; 1 to 64")
     log_format: Form = Field("human", description="the form of the log: human, or json, one object a line")
@@ -131,10 +164,9 @@ class ProxySettings(Limits):
     @model_validator(mode="before")
     @classmethod
     def _split_lists(cls, values: dict[str, object]) -> dict[str, object]:
-        for name in ("upstream", "allow_hosts"):
-            given = values.get(name)
-            if isinstance(given, str):
-                values[name] = [part.strip() for part in given.split(",") if part.strip()]
+        given = values.get("upstream")
+        if isinstance(given, str):
+            values["upstream"] = [part.strip() for part in given.split(",") if part.strip()]
         return values
 
     @model_validator(mode="after")
@@ -143,6 +175,45 @@ class ProxySettings(Limits):
         if len(set(names)) < len(names):
             raise ValueError(f"upstream: a name stands twice in {names}; give each server one name")
         return self
+
+    @model_validator(mode="after")
+    def _knows_whom(self) -> Self:
+        _ = self.believed, self.callers_named, self.servers_named  # each raises what is wrong with it
+        if self.shown_to_collector is not None and urlsplit(self.collector).username is not None:
+            raise ValueError("collector: a user stands in the URL beside a token; leave one out")
+        return self
+
+    @property
+    def shown_to_collector(self) -> str | None:
+        """The token that the collector is shown. Raises ValueError."""
+        return self.token_named("collector_token") or self.token_named("token")
+
+    @property
+    def believed(self) -> SSLContext | None:
+        """Whose certificate the collector may show; None: it speaks plain HTTP. Raises ValueError."""
+        return client_context(self.collector_ca) if self.collector.startswith("https:") else None
+
+    @property
+    def servers_named(self) -> Named:
+        """Where servers may be. Raises ValueError."""
+        try:
+            return named(self.allow_servers)
+        except ValueError as error:
+            raise ValueError(f"allow_servers: {error}") from error
+
+    @property
+    def callers_named(self) -> Named:
+        """The networks of callers. Raises ValueError."""
+        try:
+            return Named(networks=tuple(map(network, self.allow_callers)))
+        except ValueError as error:
+            raise ValueError(f"allow_callers: {error}") from error
+
+
+def for_a_worker(settings: ProxySettings) -> dict[str, Any]:
+    """The settings of a process that listens nowhere and asks nobody: it is told no secret."""
+    unknown = {*AccessSettings.model_fields, "collector_token", "collector_token_file", "collector_ca", "collector"}
+    return settings.model_dump(mode="json", exclude=unknown)
 
 
 def engine_settings(settings: ProxySettings) -> wire.Settings:

@@ -15,7 +15,7 @@ from itertools import islice
 import orjson
 
 from . import wire
-from .posting import Posting
+from .posting import NOT_LET_IN, Posting
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ class SpanSender:
             answer = await self._collector.post(body)
         except wire.FailedError:
             return None
-        return None if answer.status >= 500 or answer.status == 429 else answer.status
+        return None if answer.status >= 500 or answer.status in (429, *NOT_LET_IN) else answer.status
 
     def _drop(self, dispatch: str, count: int) -> None:
         self.dropped += count

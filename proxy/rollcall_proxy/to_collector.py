@@ -11,6 +11,7 @@ from rollcall_collector.routes import EVENTS, WAIT_S
 from rollcall_collector.serving import Problem
 from yarl import URL
 
+from .posting import NOT_LET_IN, not_let_in
 from .relay import cut_off
 
 _CONNECT_S = 5.0
@@ -68,8 +69,10 @@ class ToCollector:
         limits = aiohttp.ClientTimeout(total=None, connect=_CONNECT_S, sock_read=silence)
         try:
             async with self._client.request(
-                method, self._url + path, data=body, headers=sent, timeout=limits
+                method, self._url + path, data=body, headers=sent, timeout=limits, allow_redirects=False
             ) as answer:
+                if answer.status in NOT_LET_IN:
+                    raise Problem(502, "the collector refuses this proxy", not_let_in(self._url, await answer.read()))
                 yield answer
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             detail = f"{self._url}: {type(error).__name__}: {error}"

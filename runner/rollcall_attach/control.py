@@ -11,7 +11,9 @@ import os
 import sys
 import time
 from typing import Any, NoReturn
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
+
+from . import credentials
 
 LIMIT = float(os.environ.get("ROLLCALL_ATTACH_TIMEOUT") or 10)
 PAUSE = 0.25
@@ -88,20 +90,38 @@ def _exchange(method: str, path: str, body: bytes | None, timeout: float) -> tup
     parts = urlsplit(proxy_url())
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Refused(f"ROLLCALL_PROXY is {proxy_url()!r}, not a URL such as http://127.0.0.1:7077")
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = kind(parts.hostname, parts.port, timeout=timeout)
-    fields = {"Content-Type": "application/json", "Connection": "close"}
+    connection, fields = _connection(parts, timeout), {"Connection": "close"} | _shown()
+    if body is not None:
+        fields["Content-Type"] = "application/json"
     try:
-        connection.request(method, parts.path + path, body, fields if body is not None else {"Connection": "close"})
+        connection.request(method, parts.path + path, body, fields)
         answer = connection.getresponse()
         return answer.status, answer.read()
     except (OSError, http.client.HTTPException) as error:
         raise Unavailable(
-            f"cannot reach the proxy at {proxy_url()} (ROLLCALL_PROXY) for {LIMIT:g} s: {_cause(error)}; "
+            f"cannot reach the proxy at {proxy_url()} (ROLLCALL_PROXY) for {LIMIT:g} s: {_cause(error)}"
+            f"{credentials.mismatch(proxy_url(), error)}; "
             "start it with 'rollcall proxy' or unset ROLLCALL_PROXY"
         ) from error
     finally:
         connection.close()
+
+
+def _connection(parts: SplitResult, timeout: float) -> http.client.HTTPConnection:
+    host = parts.hostname or ""
+    if parts.scheme == "http":
+        return http.client.HTTPConnection(host, parts.port, timeout=timeout)
+    try:
+        return http.client.HTTPSConnection(host, parts.port, timeout=timeout, context=credentials.context())
+    except ValueError as error:
+        raise Refused(str(error)) from error
+
+
+def _shown() -> dict[str, str]:
+    try:
+        return credentials.fields()
+    except ValueError as error:
+        raise Refused(str(error)) from error
 
 
 def _cause(error: Exception) -> str:

@@ -26,7 +26,7 @@ def examine(proxy: str, agent: str, row: Mapping[str, Any]) -> dict[str, Any]:
     asking.send(proxy, f"/v1/sessions/{session}", about, "PUT")
     body = {**row, "agent_ref": {"name": agent}, "_ng_task_index": 0, "_ng_rollout_index": 0}
     fields = {"Rollcall-Session": session}
-    asking.send(target, "/run", body, "POST", fields, timeout=_RUN_TIMEOUT_S)
+    asking.send(target, "/run", body, "POST", fields, timeout=_RUN_TIMEOUT_S, shows=False)
     asking.get(proxy, f"/v1/runs/{run}/gate")  # it answers once the collector has what the proxy has counted
     asking.send(proxy, f"/v1/sessions/{session}/heartbeat", {"state": "ended"}, "POST")
     status: dict[str, Any] = asking.get(proxy, f"/v1/runs/{run}")

@@ -4,6 +4,7 @@ import argparse
 import re
 import sys
 import time
+from collections.abc import Iterator
 from datetime import datetime
 
 from rollcall_collector.contract.gate import ExitStatus
@@ -11,10 +12,12 @@ from rollcall_collector.contract.wording import plural
 from rollcall_collector.settings import CollectorSettings
 from rollcall_collector.store import open_database
 from rollcall_collector.store.database import exists
-from rollcall_collector.store.hearing import Moment, has_ended, steady_clock
-from rollcall_collector.store.pruning import Progress, prune
-from rollcall_collector.store.schema import runs, sessions
-from sqlalchemy import Engine, func, not_, select
+from rollcall_collector.store.hearing import Moment, steady_clock
+from rollcall_collector.store.living import living
+from rollcall_collector.store.pruning import Progress, prune, would_prune
+from rollcall_collector.store.schema import runs
+from rollcall_collector.store.space import give_back
+from sqlalchemy import Engine, func, select
 
 from .options import UsageError, add_options, settings_from
 
@@ -31,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="runs that ended before this date (YYYY-MM-DD, local time), or longer ago than this age (30d, 12h)",
     )
     parser.add_argument("--keep", metavar="N", type=_number, help="all but the N newest runs; with --before, both hold")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be removed, and remove nothing")
     add_options(parser, CollectorSettings, ["database"])
 
 
@@ -43,12 +47,43 @@ def verb(options: argparse.Namespace) -> int:
         raise UsageError(f"--database {database}: there is no such file; give the database that the collector has")
     engine = open_database(database)
     try:
-        told, at = Told(), _now(engine)
-        prune(engine, at, options.before, options.keep, told)
-        print("\n".join([*told.lines(), f"{plural(len(told), 'run')} removed, {_kept(engine, at)}"]))
+        print("\n".join((_dry if options.dry_run else _wet)(engine, options)))
     finally:
         engine.dispose()
     return ExitStatus.SUCCEEDED
+
+
+def _dry(engine: Engine, options: argparse.Namespace) -> Iterator[str]:
+    at = _now(engine)
+    going, unowned = would_prune(engine, at, options.before, options.keep)
+    for each in going:
+        yield f"run {each.run}: {plural(each.rollouts, 'rollout')} would be removed, {size(each.bytes)}"
+    if unowned:
+        yield f"what no run owns and is older than all that stay: {size(unowned)}"
+    rollouts, held = sum(each.rollouts for each in going), sum(each.bytes for each in going) + unowned
+    what = f"{plural(len(going), 'run')}, {plural(rollouts, 'rollout')}, {size(held)} in their rows"
+    yield f"{what} would be removed, {_kept(engine, at, len(going))}; nothing was"
+
+
+def _wet(engine: Engine, options: argparse.Namespace) -> Iterator[str]:
+    told, at = Told(), _now(engine)
+    prune(engine, at, options.before, options.keep, told)
+    yield from told.lines()
+    yield f"{plural(len(told), 'run')} removed, {_kept(engine, at)}"
+    space = give_back(engine, removed=bool(len(told)))
+    if space is not None and space.trouble:
+        yield f"{size(space.free)} of the file's {size(space.before)} are free for new runs, but not given back to the"
+        yield f"disk: VACUUM: {space.trouble}; run this again to have it tried again"
+    elif space is not None:
+        yield f"the file had {size(space.before)} and has {size(space.after)}"
+
+
+def size(number: int) -> str:
+    """Bytes, as people read them."""
+    if number < 1000:
+        return f"{number} bytes"
+    power = min((len(str(number)) - 1) // 3, 3)
+    return f"{number / 1000**power:.1f} {('KB', 'MB', 'GB')[power - 1]}"
 
 
 class Told:
@@ -83,13 +118,12 @@ def _now(engine: Engine) -> Moment:
     return Moment(now, since=now)
 
 
-def _kept(engine: Engine, at: Moment) -> str:
-    alive = select(func.count(sessions.c.run.distinct())).where(sessions.c.attached, not_(has_ended(at)))
+def _kept(engine: Engine, at: Moment, going: int = 0) -> str:
     with engine.connect() as connection:
-        kept = connection.execute(select(func.count()).select_from(runs)).scalar_one()
-        living = connection.execute(alive).scalar_one()
-    why = f"; {living} may be on: a session was heard within a day, and has not said that it ended"
-    return f"{kept} kept{why if living else ''}"
+        kept = connection.execute(select(func.count()).select_from(runs)).scalar_one() - going
+        on = len(living(connection, at))
+    why = f"; {on} may be on: heard within a day, and nothing says that it ended"
+    return f"{kept} kept{why if on else ''}"
 
 
 def _time(text: str) -> float:

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from rollcall_collector.serving import bind
@@ -33,8 +33,10 @@ class ServiceError(OSError):
 class Service:
     """`rollcall NAME` with these flags, at its usual port where that is free, so that people find it."""
 
-    def __init__(self, name: str, usual_port: int, flags: Sequence[str]) -> None:
-        self._name, self._usual_port, self._flags = name, usual_port, flags
+    def __init__(
+        self, name: str, usual_port: int, flags: Sequence[str], variables: Mapping[str, str] | None = None
+    ) -> None:
+        self._name, self._usual_port, self._flags, self._variables = name, usual_port, flags, dict(variables or {})
         self._process: Process | None = None
         self._taken = False
         self.address, self.url = "", ""
@@ -62,23 +64,24 @@ class Service:
                 pause = min(2 * pause, _AGAIN_AT_MOST_S)
                 await asyncio.sleep(pause)
 
-    async def stop(self) -> None:
-        """End it, by force where it does not end by itself."""
+    async def stop(self, hurry: asyncio.Event) -> None:
+        """End it, at once where `hurry` is set, and by force where it does not end by itself."""
         process = self._process
         if process is None or process.returncode is not None:
             return
         with suppress(ProcessLookupError):
             process.terminate()
-        try:
-            await asyncio.wait_for(process.wait(), _LAST_S)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
+        async with background(_hurried(process, hurry), f"hurry of {self.url}"):
+            try:
+                await asyncio.wait_for(process.wait(), _LAST_S)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
 
     async def _comes_up(self) -> bool:
         """Start the process; whether it listens."""
         command = [sys.executable, "-P", "-m", "rollcall_runner", self._name, "--listen", self.address, *self._flags]
-        variables = os.environ | {SUPERVISED: "1"}
+        variables = os.environ | {SUPERVISED: "1"} | self._variables
         # A terminal's Ctrl-C is for the command: in a session of its own the service gets none.
         self._process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, env=variables, start_new_session=True
@@ -95,14 +98,22 @@ class Service:
 
 
 @asynccontextmanager
-async def supervised(service: Service) -> AsyncIterator[Service]:
-    """Run a service while the block runs. Raises ServiceError."""
+async def supervised(service: Service, hurry: asyncio.Event) -> AsyncIterator[Service]:
+    """Run a service while the block runs, and end it, at once where `hurry` is set. Raises ServiceError."""
     try:
         await service.start()
         async with background(service.keep(), f"supervision of {service.url}"):
             yield service
     finally:
-        await service.stop()
+        await service.stop(hurry)
+
+
+async def _hurried(process: Process, hurry: asyncio.Event) -> None:
+    await hurry.wait()
+    with suppress(ProcessLookupError):
+        while True:  # two signals that come together are one
+            process.terminate()
+            await asyncio.sleep(_AGAIN_S)
 
 
 def _free(port: int) -> int:

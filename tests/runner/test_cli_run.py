@@ -4,10 +4,13 @@ import json
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
+from collector_locks import held, refuses, sent_into_the_lock
 from collector_process import ROLLCALL, environment
 
 COMMAND_ENDS_WELL_AT_SIGTERM = """
@@ -107,6 +110,24 @@ def test_sigterm_reaches_the_command_and_its_status_is_passed_on(tmp_path: Path)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=30)
     assert process.returncode == 7
+
+
+def test_a_second_sigterm_ends_services_that_wait_for_a_lock(tmp_path: Path) -> None:
+    """The command keeps its status; what its collector had not answered is not stored."""
+    command = arguments(tmp_path, sys.executable, "-c", COMMAND_ENDS_WELL_AT_SIGTERM)
+    process = subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, env=environment())
+    assert process.stdout is not None
+    assert process.stderr is not None
+    url = next(line for line in process.stderr if "status: curl" in line).split()[-1]
+    assert process.stdout.readline() == "ready\n"
+    with held(tmp_path / "x.sqlite3"), ThreadPoolExecutor() as pool:
+        sending = sent_into_the_lock(pool, url)
+        process.send_signal(signal.SIGTERM)
+        refuses(url)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+        assert sending.exception(20) is not None
+    assert (process.returncode, "told to stop again: ending at once" in said) == (7, True), said
 
 
 def test_a_database_that_cannot_be_used_is_4_and_the_command_never_starts(tmp_path: Path) -> None:

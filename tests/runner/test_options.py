@@ -53,7 +53,7 @@ def test_every_setting_has_a_flag_whose_help_names_its_variable(model: type[Sett
     prefix = model.model_config["env_prefix"]
     for name, field in model.model_fields.items():
         if field.json_schema_extra == BY_VARIABLE_ALONE:  # a secret, which any user's list of processes would show
-            assert name.replace("_", "-") not in text
+            assert f"--{name.replace('_', '-')} " not in text
             continue
         assert f"--{name.replace('_', '-')} " in text
         assert f"{' '.join(str(field.description).split())} ({prefix}{name.upper()})" in text
@@ -70,7 +70,7 @@ def test_only_the_named_settings_become_flags() -> None:
     ("arguments", "parts"),
     [
         (("--listen", "7077"), ("--listen = '7077'", "write 127.0.0.1:7078")),
-        (("--collector", "https://host"), ("--collector = 'https://host'", "write http://HOST:PORT")),
+        (("--collector", "ftp://host"), ("--collector = 'ftp://host'", "write http://HOST:PORT")),
         (("--mode", "watch"), ("--mode = 'watch'", "'enforce' or 'observe'")),
         (("--port-range", "9-1"), ("--port-range = '9-1'", "write LOW-HIGH")),
         (("--workers", "0"), ("--workers = '0'", "is no number of processes; write 1 to 64")),

@@ -1,5 +1,7 @@
 """`rollcall prune`: old runs leave the database whole, and none that may be alive."""
 
+import re
+import resource
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +11,11 @@ from collector_events import begun, ended, tag
 from collector_process import call, running
 from collector_store import Store
 from postgresql_server import serving
+from rollcall_collector.store import open_database
+from rollcall_collector.store.hearing import Moment
 from rollcall_collector.store.pruning import Progress
+from rollcall_collector.store.pruning import prune as prune_runs
+from rollcall_collector.store.space import give_back
 from rollcall_runner.cli import main
 from rollcall_runner.pruning import Told
 
@@ -78,10 +84,60 @@ def test_what_was_removed_is_said(store: Store, capsys: pytest.CaptureFixture[st
     assert sorted(said.out.splitlines()[:2]) == ["run r-2: 2 rollouts removed", "run r-3: 2 rollouts removed"]
     assert (said.out.splitlines()[2].split(";")[0], said.err) == ("2 runs removed, 2 kept", "")
     prune(store, "--keep", "2")
-    assert capsys.readouterr().out.startswith("0 runs removed, 2 kept; 1 may be on: a session was heard within a day")
+    assert capsys.readouterr().out.startswith("0 runs removed, 2 kept; 1 may be on: heard within a day")
     store.beats("s-0", time.time(), ended=True)
     prune(store, "--keep", "2")
     assert capsys.readouterr().out == "0 runs removed, 2 kept\n"
+
+
+def test_a_dry_run_says_runs_rollouts_and_bytes(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    """And removes nothing; what is then removed is just that."""
+    assert prune(store, "--keep", "2", "--dry-run") == 0
+    *going, last = capsys.readouterr().out.splitlines()
+    assert sorted(re.sub("[0-9.]+ (bytes|KB)", "N", line) for line in going) == [
+        "run r-2: 2 rollouts would be removed, N",
+        "run r-3: 2 rollouts would be removed, N",
+    ]
+    assert re.match("2 runs, 4 rollouts, [0-9.]+ KB in their rows would be removed, 2 kept; .*; nothing was$", last)
+    assert remaining(store) == ["r-0", "r-1", "r-2", "r-3"]
+    prune(store, "--keep", "2")
+    assert remaining(store) == ["r-0", "r-1"]
+
+
+def test_the_file_gets_smaller(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was removed is given back to the disk, and said."""
+    path = Path(str(store.engine.url.database))
+    store.session("s-9", "r-9", now=time.time() - 9 * DAY)
+    store.expects(*range(2000), run="r-9")
+    store.beats("s-9", time.time() - 9 * DAY, ended=True)
+    before = path.stat().st_size + Path(f"{path}-wal").stat().st_size
+    prune(store, "--before", "8d")
+    assert path.stat().st_size < before / 2
+    assert re.search("the file had [0-9.]+ KB and has [0-9.]+ KB\n", capsys.readouterr().out)
+
+
+def test_space_that_cannot_be_given_back_is_said_and_given_back_later(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The runs are removed all the same. Here the disk has no room for the new file."""
+    store.session("s-9", "r-9", now=time.time() - 9 * DAY)
+    store.expects(*range(2000), run="r-9")
+    store.beats("s-9", time.time() - 9 * DAY, ended=True)
+    engine = open_database(str(store.engine.url))
+    prune_runs(engine, Moment(time.time()), before=time.time() - 8 * DAY)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    try:
+        kept = give_back(engine, removed=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        engine.dispose()
+    assert kept is not None
+    assert (kept.free > 0, kept.trouble != "") == (True, True)
+    assert prune(store, "--before", "8d") == 0
+    assert "the file had" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("silent_for", [0, 3600])

@@ -66,6 +66,7 @@ runs = Table(
     Column("policy", JSON),  # the one it was judged again under; null: the collector's
     Column("collector_policy", JSON),  # the collector's when its last session began, for who reads the database alone
     Column("pruned_at", Float),  # it is being removed, and is not shown any more
+    Column("lost", JSON),  # by benchmark: what a rebuild could not know, and nobody has accepted
 )
 
 sessions = Table(
@@ -225,6 +226,7 @@ early = Table(  # what was told of a dispatch that another proxy has yet to tell
     Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
     Column("dispatch", String, nullable=False),
     Column("event", JSON, nullable=False),
+    Column("received_at", Float),  # by the collector's clock
     Index("early_dispatch", "dispatch"),
 )
 

@@ -45,6 +45,7 @@ class ServerConnection(Sending):
         "_body",
         "_engine",
         "_eof",
+        "_gone",
         "_kept",
         "_limits",
         "_method",
@@ -71,20 +72,25 @@ class ServerConnection(Sending):
         self._kept = self._method = b""
         self._began = self._sent = self._answered = self._tunnel = self._paused = self._upgrade = self._eof = False
         self._unproven = False  # it was idle, and may have been closed meanwhile
-        self._reusable, self._rests = True, False
+        self._reusable, self._rests, self._gone = True, False, False
         self._started = self._touched = self.idle_since = 0.0
         self._watching = select.poll()
 
     # What the exchange does.
 
     def send(self, head: RequestHead, awaiting: Awaiting, limits: Limits, out: list[bytes] | None = None) -> None:
-        """Begin an exchange with its head, or with `out`, which another connection has not sent."""
+        """Begin an exchange with its head, or with `out`, which another connection has not sent.
+
+        A server may have closed the connection before its opening was heard of here (uvloop tells so late).
+        """
         self._awaiting, self._limits, self._method, self._upgrade = awaiting, limits, head.method, upgrade_of(head)
         self._began = self._sent = self._answered = False
         self._started = self._touched = self._engine.now()
         self._engine.calls.add(self)
         for data in out or [request_to_server(head, self.address)]:
             self.write(data)
+        if self._gone:
+            self._engine.loop.call_soon(self.connection_lost, None)
 
     def request_sent(self) -> None:
         """The request is whole; in a tunnel, nothing more is sent."""
@@ -180,6 +186,7 @@ class ServerConnection(Sending):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._engine.lost(self)
+        self._gone = True
         awaiting, self._awaiting = self._awaiting, None
         if awaiting is None:
             return

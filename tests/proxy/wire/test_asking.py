@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from rollcall_proxy.wire import Answer, BodyTooLargeError, Exchange, FailedError, Limits, RequestHead
+from rollcall_proxy.wire.server import ServerConnection
 from wirestage.cases import ASKED, CHUNKED, END, GET, HI, LENGTH_2, OK, POST
 from wirestage.raw import closes, pause, until
 from wirestage.through import Wire
@@ -127,6 +128,22 @@ async def test_a_request_of_ones_own_does_not_meet_a_connection_that_was_closed(
     wire.server.peers[0].writer.transport.abort()
     assert await (await wire.engine.send(wire.address, ASK)).read() == b"hi"
     assert [peer.seen for peer in wire.server.peers] == 2 * [GET + END]
+
+
+async def test_a_connection_that_was_closed_before_it_is_used_the_first_time_drops_its_exchange(wire: Wire) -> None:
+    """As a balancer closes what it has accepted and has no server for."""
+    opened: asyncio.Future[ServerConnection] = wire.engine.loop.create_future()
+    wire.plays((closes,))
+    wire.engine.connect(wire.address, wire.limits, opened.set_result, opened.set_exception)
+    connection, answer = await opened, Answer()
+    assert await wire.soon(lambda: connection.transport.is_closing())
+    await asyncio.sleep(0.01)  # the loop tells the connection that it is lost
+    answer.sent_by(connection)
+    connection.send(ASK, answer, wire.limits)
+    with pytest.raises(FailedError) as failed:
+        await asyncio.wait_for(answer.begun(), 2)
+    assert failed.value.outcome.word == "dropped"
+    assert await wire.left_over() == (0, 0)
 
 
 async def test_an_answer_that_nobody_reads_makes_its_server_wait(wire: Wire) -> None:

@@ -1,0 +1,49 @@
+"""The guard before a service's routes: asks `access` about each request, and refuses, counts and says."""
+
+import socket
+
+from aiohttp import web
+
+from .access import Access, Asked, Refusal
+from .refusals import Refusals
+from .serving import Handler, Problem
+from .settings import AccessSettings, split_address
+from .users import Users
+
+
+class Guard:
+    """Lets in who may come in. `users`: whose connections from this machine are taken, None: everybody's."""
+
+    def __init__(self, access: Access, refusals: Refusals, users: Users | None = None) -> None:
+        self._access, self.refusals, self._users = access, refusals, users
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Raises Problem where the request is refused."""
+        refusal = self._by_user(request) or self._access.refusal(_asked(request))
+        if refusal is None:
+            return await handler(request)
+        self.refusals.note(refusal.reason, request.remote or "a peer that has left", refusal.detail)
+        raise Problem(refusal.status, refusal.title, refusal.detail, dict(refusal.fields))
+
+    def _by_user(self, request: web.Request) -> Refusal | None:
+        if self._users is None or request.transport is None:
+            return None
+        try:
+            why = self._users.stranger(request.transport.get_extra_info("socket"))
+        except OSError:
+            why = "it has left already"
+        return None if why is None else Refusal("user", 403, "another user of this machine", why)
+
+
+def guard_of(settings: AccessSettings, *names: str) -> Guard:
+    """A service's, by its settings; `names` are further ones under which it is asked. Raises ValueError."""
+    host, _ = split_address(settings.listen)
+    prefix = settings.model_config.get("env_prefix", "")
+    access = Access(settings.tokens, [host, socket.gethostname(), *settings.host_names, *names], prefix)
+    return Guard(access, Refusals(), settings.users)
+
+
+def _asked(request: web.Request) -> Asked:
+    proxied = request.method == "CONNECT" or request.raw_path.startswith(("http://", "https://"))
+    return Asked(request.method, request.path, request.query, request.headers, proxied)
