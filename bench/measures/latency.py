@@ -1,14 +1,15 @@
 """What a proxy adds to an exchange at a load that leaves it idle most of the time."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 import uvloop
 
 from ..load.awake import awake
-from ..load.paced import Target, paced
+from ..load.paced import Target, in_a_row, paced
 from ..load.requests import NO_OWNER, calls
 from ..peers import Peer, Running, envoy, floor, haproxy, rollcall
 from . import Plan, Row, percentile, started
@@ -44,24 +45,26 @@ class Taken:
 
 
 def measure(plan: Plan) -> Iterator[Row]:
-    """p50 and p99 against direct, requests to each in turn: with cores that are awake, and with such as sleep."""
-    seconds = plan.seconds * plan.rounds
+    """p50 and p99 against direct, requests to each in turn: at a rate with cores awake and without, and in a row."""
+    rate = partial(paced, rate=RATE, seconds=plan.seconds * plan.rounds)
+    in_row = partial(in_a_row, number=RATE * plan.seconds * plan.rounds)
     with ExitStack() as stack:
         upstream = stack.enter_context(haproxy.upstream())
         sides = [Running("direct", upstream, None), *started(stack, _PEERS, upstream)]
         with awake():
-            waking = _taken(sides, seconds)
-        sleeping = _taken(sides, seconds)
+            waking = _taken(sides, rate)
+        sleeping, rowed = _taken(sides, rate), _taken(sides, in_row)
     what = f"added latency at {RATE} requests/s against direct, p50/p99"
     reach = "p50 under 0.3 ms; p99 under 1 ms more than Envoy's"
     yield _row(f"{what}, cores kept awake", reach, waking, waking.reached)
     yield _row(f"{what}, cores that fall asleep between requests", "", sleeping, None)
+    yield _row("the same with one request right behind the other", "", rowed, None)
 
 
-def _taken(sides: Sequence[Running], seconds: int) -> Taken:
+def _taken(sides: Sequence[Running], load: Callable[[list[Target]], Coroutine[None, None, None]]) -> Taken:
     targets = [Target(each.name, each.url, calls(each.host, each.owners or [NO_OWNER], 1024)) for each in sides]
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop:
-        loop.run(paced(targets, RATE, seconds))
+        loop.run(load(targets))
     p50, p99 = ({each.name: 1000 * percentile(each.seconds, share) for each in targets} for share in (50, 99))
     requests = {each.name: len(each.seconds) for each in targets}
     return Taken(p50, p99, requests, {each.name: each.errors for each in targets if each.errors})
