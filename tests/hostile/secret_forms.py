@@ -56,4 +56,3 @@ FORMS = {
 def secret() -> str:
     """Letters that stand nowhere else, as long as keys are."""
     return f"S3cr3t{uuid4().hex}"
-
