@@ -19,6 +19,8 @@ _REMEMBERED = 200_000
 """Dispatches whose run is remembered after their end."""
 _ELSEWHERE = 20_000
 """Pages of dispatches that were not begun here."""
+_TOGETHER = 1000
+"""Calls in one event."""
 _GENERATING = ("model", "judge")
 
 
@@ -74,6 +76,10 @@ class Ledger:
         book = self._books.get(dispatch or "")
         return book.begun.server if book and book.begun else None
 
+    def is_open(self, dispatch: str | None) -> bool:
+        """Whether this proxy has taken in a dispatch that has not ended: it answers its `/run` after what it stores."""
+        return dispatch in self._books
+
     def open_dispatches(self) -> list[str]:
         """The dispatches that this proxy has taken in, and that have not ended."""
         return list(self._books)
@@ -113,7 +119,7 @@ class Ledger:
         return book.calls.ended_badly(key, started_at, ended_at, self._new_id)
 
     def add(self, tag: Tag) -> bool:
-        """Keep a tag on its dispatch's page; whether it changes what is known of its call, which had been outlived."""
+        """Keep a tag on its dispatch's page; whether it changes what has been told of its call, as outlived."""
         if tag.dispatch is None:
             return False
         book = self._book(tag.dispatch)
@@ -125,7 +131,7 @@ class Ledger:
         book.roles[tag.call] = tag.role
         if tag.role in _GENERATING and tag.what != "cancelled":
             book.unanswered.setdefault(tag.server, {})[tag.call] = tag.ended_at
-        return book.outlived.pop(tag.call, None) is not None
+        return book.outlived.pop(tag.call, None) is not None and not self.is_open(tag.dispatch)
 
     def heal(
         self, dispatch: str | None, key: Callable[[], CallKey], started_at: float, ended_at: float
@@ -143,7 +149,10 @@ class Ledger:
         return Recovered(dispatch, call, ended_at)
 
     def outlive(self, dispatch: str | None, server: str, started_at: float, ended_at: float) -> Outlived | None:
-        """Note a good answer of a model server; the event where other calls to it stood failed before."""
+        """Note a good answer of a model server; the event where other calls to it stood failed before.
+
+        Of a dispatch that is open here there is none: it is told with its end (`outlived`).
+        """
         book = self._known(dispatch)
         unanswered = book.unanswered.get(server) if book is not None else None
         if book is None or dispatch is None or not unanswered:
@@ -152,7 +161,22 @@ class Ledger:
         for call in calls:
             del unanswered[call]
         book.outlived.update(dict.fromkeys(calls, ended_at))
-        return Outlived(dispatch, calls, ended_at) if calls else None
+        return Outlived(dispatch, calls, ended_at) if calls and not self.is_open(dispatch) else None
+
+    def outlived(self, dispatch: str, until: float) -> list[Outlived]:
+        """What has been outlived of a dispatch that is open here, before its answer began (`until`), and since.
+
+        A verdict asks no more of the time, so that one event tells of many calls.
+        """
+        book = self._books[dispatch]
+        in_time = [call for call, ended in book.outlived.items() if ended <= until]
+        late = [call for call, ended in book.outlived.items() if ended > until]
+        return [
+            Outlived(dispatch, tuple(some), max(book.outlived[call] for call in some))
+            for calls in (in_time, late)
+            for at in range(0, len(calls), _TOGETHER)
+            if (some := calls[at : at + _TOGETHER])
+        ]
 
     def judge_failed(self, dispatch: str) -> bool:
         """Whether a judge's call of a dispatch stands failed."""

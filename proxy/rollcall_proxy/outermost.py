@@ -175,7 +175,8 @@ class OutermostRun:
     async def _stored(self, outcome: Outcome, ended: DispatchEnded) -> dict[str, Any]:
         """Have the end stored; the collector's ruling, empty where it could not be asked."""
         own = [] if outcome.tag is None else [outcome.tag]
-        events: list[Event] = [*self._records.untold(ended.dispatch), *own, ended]
+        outlived = self._ledger.outlived(ended.dispatch, ended.answer_began_at)
+        events: list[Event] = [*self._records.untold(ended.dispatch), *outlived, *own, ended]
         try:
             rulings = await self._sender.store(*events)
         except NotStoredError as error:

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, closing
-from secrets import token_hex
 from typing import Any
 from uuid import uuid4
 
@@ -20,6 +19,7 @@ from . import wire
 from .carriers import Carriers
 from .clock import now
 from .draining import drained
+from .exchange import numbered
 from .forwarding import Forwarder
 from .gate import Gate
 from .gym_config import GymServer
@@ -72,7 +72,8 @@ class Proxy:
         posting = Posting(self.posts, collector, settings.shown_to_collector)
         self.sender = Sender(posting, spool, sender_of(self.succession.proxy), settings.queue_bytes)
         self.in_force = PolicyInForce(control, collector, spool)
-        ledger, carriers = Ledger(lambda: f"c-{token_hex(8)}", lambda: self.in_force.policy), Carriers()
+        calls, carriers = numbered(f"c-{self.succession.proxy}"), Carriers()
+        ledger = Ledger(lambda: next(calls), lambda: self.in_force.policy)
         sessions = Sessions(control, collector, spool, self.succession.left.static)
         self.watch = Watch(sessions.runs_on)
         self.span_sender = SpanSender(posting, f"q-{uuid4().hex}", settings.spans_waiting)

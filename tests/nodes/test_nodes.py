@@ -1,6 +1,7 @@
 """Whichever collector is asked, and whatever is cut or killed: the same verdict, and no metrics before all is told."""
 
 import asyncio
+import signal
 
 from nodes_world import AGENTS, Nodes
 from proxystage.fakes import RESULT, Caller, FakeServer, Said
@@ -70,6 +71,23 @@ async def test_what_a_machine_saw_while_it_was_cut_off_withholds_until_it_is_tol
     assert (gate["exit_status"], gate["benchmarks"][0]["failed"]) == (3, 1)
     moves = (await nodes.main("GET", "/v1/runs/r-1/moves")).value
     assert [cause(entry["row"]) for entry in moves["to_failures"]] == [("broken", "model", "http_status", 429)]
+
+
+async def test_a_failure_that_another_machines_proxy_saw_counts_although_that_is_killed_behind_its_answer(
+    nodes: Nodes,
+) -> None:
+    """The agent has its 429 and swallows it; the proxy that gave it dies by kill -9 before anything else happens."""
+
+    async def dies(call: Caller) -> object:
+        heard = await call("broken", "/v1/responses")
+        await nodes.proxying[AGENTS].end(signal.SIGKILL)
+        assert heard.status == 429
+        return RESULT
+
+    await nodes.plays(dies, broken=FakeServer("model", {"/v1/responses": Said("quota", 429)}))
+    await nodes.expects(("agent", 0, 0))
+    assert cause((await nodes.run(0)).value) == ("broken", "model", "http_status", 429)
+    assert await nodes.states(0) == {"0-0": "failed"}
 
 
 async def _answered(nodes: Nodes) -> object:
