@@ -172,8 +172,8 @@ class MainPort:
     ) -> tuple[str, list[dict[str, str]]]:
         """The config with the listeners' addresses, those of a session of its own where one is given."""
         try:
-            config = GymConfig(text)
-            servers = config.servers()
+            config = await asyncio.to_thread(GymConfig, text)
+            servers, references = config.servers(), config.references()
             listeners = self._listeners
             known = await (listeners.register_for(session, servers) if session else listeners.register(servers))
             watched = await listeners.register(self._providers(config))
@@ -181,7 +181,7 @@ class MainPort:
             raise Problem(400, "the config cannot be read", str(error)) from error
         except OwnAddressError as error:
             raise Problem(409, "a listener cannot be an upstream", str(error)) from error
-        self._relate(config)
+        self._relate(references)
         await self.keep()
         addresses = {each.name: each.address if each.name != own else _real(each.url) for each in known}
         endpoints = {each.name: each.listener for each in watched}
@@ -201,9 +201,8 @@ class MainPort:
     def _providers(self, config: GymConfig) -> list[GymServer]:
         return config.providers() if self._settings.watch_providers else []
 
-    def _relate(self, config: GymConfig) -> None:
+    def _relate(self, references: dict[str, tuple[str, ...]]) -> None:
         """Tell the collector, once, which servers can call which."""
-        references = config.references()
         if references and references != self._related:
             self._related = references
             self._sender.put(Topology(references))
