@@ -40,6 +40,7 @@ from .schema import (
     senders,
     tags,
 )
+from .standing import never_begun
 from .totals import CALLS, Key
 from .working import Dispatch, Working, by_benchmark, portions
 
@@ -143,6 +144,7 @@ class _Batch:
         _keep_early(self.connection, self.early, self.now)
         spanning.write(self.connection, events, self.now)
         reporting.hear(self.connection, events, self.now)
+        never_begun(self.connection, gone, self.orphaned - self.work.found.keys())
         add_up(self.connection, [event for event in events if isinstance(event, Watched)])
         relate(self.connection, [event for event in events if isinstance(event, Topology)])
         self.work.totals.write(self.connection)
