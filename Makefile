@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 GYM_VERSIONS := 0.4.0 0.5.1 0.6.0 0.7.0
 FITS := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: setup demo demo-gym test screenshots bench chaos lint format clean
+.PHONY: setup demo demo-gym test screenshots bench chaos lock dist lint format clean
 .DEFAULT_GOAL := setup
 
 setup: $(READY)
@@ -52,6 +52,20 @@ bench: setup
 # Random kills and partitions of every part of a run: docs/chaos.md. CHAOS takes flags, such as '--seeds 1-20 --jobs 2'.
 chaos: setup
 	$(BIN)/python -m chaos $(CHAOS)
+
+# What the image installs, with hashes: the newest that pyproject.toml allows, for every Python and system.
+LOCKED := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
+  --custom-compile-command 'make lock' --upgrade --quiet
+lock: setup
+	$(BIN)/uv pip compile pyproject.toml --extra postgresql $(LOCKED) --output-file requirements.lock
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' | \
+	  $(BIN)/uv pip compile - $(LOCKED) --output-file requirements-build.lock
+
+# Wheel and sdist in dist/, built as anyone would build them, and held by the tests of what is published.
+dist: setup
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m pytest tests/packaging
 
 lint: setup
 	$(BIN)/ruff check .

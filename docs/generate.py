@@ -19,31 +19,71 @@ from unittest.mock import patch
 
 import contract_examples
 from pydantic_settings import BaseSettings
-from rollcall_attach import control, session
 from rollcall_collector.routes import ROUTES, Route
 from rollcall_collector.settings import BY_VARIABLE_ALONE, CollectorSettings
 from rollcall_proxy.settings import ProxySettings
 from rollcall_runner.cli import main as rollcall
+from rollcall_runner.config_layers import flag_of
+from rollcall_runner.config_showing import written
+from rollcall_runner.parts import FILED, AttachSettings, RunSettings, variable_of
 
 DOCS = Path(__file__).resolve().parent
 STATE = "$XDG_STATE_HOME"
 
-HEAD = f"""# Configuration
+HEAD = """# Configuration
 
 <!-- Written by docs/generate.py from the settings models; change those, then run `python docs/generate.py`. -->
 
-A setting is a flag of the command, or a variable; the flag wins. A wrong value is refused at the start, with its name,
-the value and the reason, and exit status 2. Times are in seconds. Where `{STATE}` is not set, it is
-`~/.local/state`.
+A setting is a flag of the command, else a variable, else a key of a file, else its default; an empty variable counts as
+none. What is wrong, and what is no setting, is refused at the start, with its name, the value, the reason and the right
+name, and exit status 2. Times are in seconds. Where `{STATE}` is not set, it is `~/.local/state`.
+
+`rollcall config` prints what is in force and where it was given; `rollcall config proxy FLAGS…` does so for one part
+and a command line, `--json` for programs. Secrets are shown as `***`.
+
+```console
+$ export ROLLCALL_PROXY_MODE=observe
+$ rollcall config proxy --workers 2
+file: none
+
+proxy
+…
+  workers …2 …--workers
+…
+  mode …observe …ROLLCALL_PROXY_MODE
+…
+```
+
+## The file
+
+`rollcall.toml` in the working folder, or the one that `--config FILE` or `ROLLCALL_CONFIG` names. Its tables are
+{tables}; a key is the flag's name with `_` for `-`, a path is one from
+the file's folder. Only the owner may be able to read a file that has a secret in it.
+
+```toml settings
+[collector]
+database = "postgresql://rollcall@db.example/rollcall"
+
+[proxy]
+first_byte_timeout = 3600
+upstream = ["policy_model=http://127.0.0.1:8000"]
+
+[run]
+retry = 2
+```
+
+Variables that begin with `ROLLCALL_COLLECTOR_`, `ROLLCALL_PROXY_` or `ROLLCALL_RUN_` and are no settings are refused,
+as is any that comes near one's name. Those that Kubernetes makes for its Services are left alone.
 """
 
 RUN = """
 ## `rollcall run`
 
 `rollcall run [FLAGS] -- COMMAND…` starts a collector and a proxy of its own, on ports 7078 and 7077 where those are
-free. The variables of both count, but for where to listen, and these flags:
+free. The variables and tables of both count, but for where to listen, and these flags:
 {flags}.
 
+{table}
 Where `ROLLCALL_PROXY` names a proxy that runs already, that one is used, with the settings it was started with. A flag
 of `rollcall run` beside it, but for `--retry` and `--retry-pause`, is wrong use.
 """
@@ -51,19 +91,11 @@ of `rollcall run` beside it, but for `--retry` and `--retry-pause`, is wrong use
 ATTACH = """
 ## The attach
 
-Variables in the environment of Gym's processes. The first two are set by `rollcall run`.
+{says}
 
 | variable | default | meaning |
 | --- | --- | --- |
-| `ROLLCALL_PROXY` | not set | URL of the proxy's main port, such as `http://127.0.0.1:7077`. It switches the attach on: without it nothing in Gym is touched. `rollcall status`, `gate` and `failures` ask there too |
-| `ROLLCALL_LAUNCH` | not set | an id that the session hands on, by which `rollcall run` finds the runs of its command |
-| `ROLLCALL_PROXY_GRACE` | {grace:g} | how long a run goes on while its proxy does not answer; after that a `gym` command is stopped with exit status 4 |
-| `ROLLCALL_ATTACH_TIMEOUT` | {limit:g} | how long the attach asks the proxy for one thing before it gives up |
-| `ROLLCALL_TOKEN` | not set | what the proxy is shown where it asks for a token; Rollcall's commands show it to the proxy or collector that they ask, and `rollcall run` has its own services ask for it |
-| `ROLLCALL_TOKEN_FILE` | not set | a file that holds it, and that no other user can read; wins over the variable |
-| `ROLLCALL_CA_FILE` | not set | PEM file of the authority of an https proxy's or collector's certificate; else the system's count |
-| `ROLLCALL_ATTACHED` | set by the attach | what a server tells its workers, so that they do not register again; leave it alone |
-"""  # noqa: E501 - a row of a Markdown table is one line
+"""
 
 TABLE = """| flag | variable | default | meaning |
 | --- | --- | --- | --- |
@@ -74,24 +106,37 @@ def configuration() -> str:
     """The whole of docs/configuration.md."""
     with patch.dict(os.environ, {"XDG_STATE_HOME": STATE}):
         sections = [section("rollcall collector", CollectorSettings), section("rollcall proxy", ProxySettings)]
-    attach = ATTACH.format(grace=session.GRACE, limit=control.LIMIT)
-    return "".join(
-        [HEAD, *sections, RUN.format(flags=textwrap.fill(", ".join(run_flags()), 110, break_on_hyphens=False)), attach]
-    )
+    head = HEAD.format(STATE=STATE, tables=", ".join(f"`[{name}]`" for name in FILED))
+    flags = textwrap.fill(", ".join(run_flags()), 110, break_on_hyphens=False)
+    return "".join([head, *sections, RUN.format(flags=flags, table=table(RunSettings)), attach()])
+
+
+def attach() -> str:
+    """The section on the attach, whose settings are variables alone."""
+    rows = [
+        f"| `{variable_of(AttachSettings, name)}` | {default_shown(field)} | {field.description} |\n"
+        for name, field in AttachSettings.model_fields.items()
+    ]
+    return ATTACH.format(says=inspect.cleandoc(AttachSettings.__doc__ or "")) + "".join(rows)
 
 
 def section(command: str, model: type[BaseSettings]) -> str:
     """One model's settings under the command that takes them."""
-    prefix = model.model_config.get("env_prefix", "")
-    rows = [setting_row(name, field, prefix) for name, field in model.model_fields.items()]
-    return f"\n## `{command}`\n\n{inspect.cleandoc(model.__doc__ or '')}\n\n{TABLE}{''.join(rows)}"
+    return f"\n## `{command}`\n\n{inspect.cleandoc(model.__doc__ or '')}\n\n{table(model)}"
 
 
-def setting_row(name: str, field: Any, prefix: str) -> str:
+def table(model: type[BaseSettings]) -> str:
+    return TABLE + "".join(setting_row(model, name, field) for name, field in model.model_fields.items())
+
+
+def setting_row(model: type[BaseSettings], name: str, field: Any) -> str:
+    flag = "none" if field.json_schema_extra == BY_VARIABLE_ALONE else f"`{flag_of(name)}`"
+    return f"| {flag} | `{variable_of(model, name)}` | {default_shown(field)} | {field.description} |\n"
+
+
+def default_shown(field: Any) -> str:
     default = field.get_default(call_default_factory=True, validated_data={})
-    shown = f"`{default:g}`" if isinstance(default, float) else f"`{default}`" if default else "none"
-    flag = "none" if field.json_schema_extra == BY_VARIABLE_ALONE else f"`--{name.replace('_', '-')}`"
-    return f"| {flag} | `{prefix}{name.upper()}` | {shown} | {field.description} |\n"
+    return "none" if default in (None, []) else f"`{written(default)}`"
 
 
 def run_flags() -> list[str]:
@@ -99,8 +144,8 @@ def run_flags() -> list[str]:
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
         rollcall(["run", "--help"])
-    flags = re.findall(r"^  (--[a-z-]+) ", said.getvalue(), re.MULTILINE)
-    return [f"`{flag}`" for flag in flags]
+    flags = re.findall(r"^  (--[a-z-]+)[ ,]", said.getvalue(), re.MULTILINE)
+    return [f"`{flag}`" for flag in flags if flag != "--config"]
 
 
 def with_examples(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 from aiohttp import web
 from pydantic import Field, TypeAdapter, ValidationError
 
-from .contract.exchange import Event, Id, Text
+from .contract.exchange import Event, FilePath, Id, Name
 from .serving import Problem, read_json
 from .store.placing import RolloutOf
 from .store.writing import Index, Session
@@ -15,13 +15,17 @@ from .store.writing import Index, Session
 Result = TypeVar("Result")
 
 
+EVENTS_TOGETHER = 10_000
+"""Events in a batch at the most; proxies send 512."""
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Events of one sender, numbered from `first` on in the order in which they happened."""
 
     sender: Id
-    first: Annotated[int, Field(ge=1)]
-    events: Sequence[Event]
+    first: Annotated[int, Field(ge=1, le=2**53)]
+    events: Annotated[Sequence[Event], Field(max_length=EVENTS_TOGETHER)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +33,9 @@ class Expected:
     """The rollouts of a run: (benchmark, task index, rollout index, stage index or null)."""
 
     session: Id
-    source: Text
-    digest: Text
-    rollouts: list[tuple[Text, Index, Index, Index | None]]
+    source: FilePath
+    digest: Name
+    rollouts: list[tuple[Name, Index, Index, Index | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ class Healed:
 
     session: Id
     rollouts: list[RolloutOf]
-    output: Text = ""
+    output: FilePath = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +81,8 @@ class Reapplied:
 class Acceptance:
     """What a person accepts of a run, and why."""
 
-    what: Text
-    reason: Text
+    what: Name
+    reason: Name
 
 
 ACCEPTANCE = TypeAdapter(Acceptance)
@@ -90,6 +94,7 @@ BATCH = TypeAdapter(Batch)
 EXPECTED = TypeAdapter(Expected)
 HEARTBEAT = TypeAdapter(Heartbeat)
 SESSION = TypeAdapter(Session)
+ID = TypeAdapter(Id)
 
 
 async def parsed(adapter: TypeAdapter[Result], request: web.Request) -> Result:
@@ -97,11 +102,11 @@ async def parsed(adapter: TypeAdapter[Result], request: web.Request) -> Result:
     return validated(adapter, await read_json(request))
 
 
-def validated(adapter: TypeAdapter[Result], value: Any) -> Result:
-    """A value as its type has it. Raises Problem, which names the field and what is wrong with it."""
+def validated(adapter: TypeAdapter[Result], value: Any, name: str = "the body") -> Result:
+    """A value as its type has it. Raises Problem, which names the field, or the value, and what is wrong with it."""
     try:
         return adapter.validate_python(value)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
+        where = ".".join(str(part) for part in first["loc"]) or name
         raise Problem(400, "a field is wrong", f"{where}: {first['msg']} (got {first['input']!r})"[:500]) from error

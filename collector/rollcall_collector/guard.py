@@ -29,7 +29,10 @@ class Guard:
     def _by_user(self, request: web.Request) -> Refusal | None:
         if self._users is None or request.transport is None:
             return None
-        why = self._users.stranger(request.transport.get_extra_info("socket"))
+        try:
+            why = self._users.stranger(request.transport.get_extra_info("socket"))
+        except OSError:
+            why = "it has left already"
         return None if why is None else Refusal("user", 403, "another user of this machine", why)
 
 

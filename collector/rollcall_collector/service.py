@@ -18,6 +18,7 @@ from .bodies import (
     FORGOTTEN,
     HEALED,
     HEARTBEAT,
+    ID,
     MOVED,
     REAPPLIED,
     SESSION,
@@ -53,6 +54,7 @@ from .store.writing import (
     InputsChangedError,
     SessionConflictError,
     UnknownSessionError,
+    accept_rebuilt,
     accept_unattributed,
     heartbeat,
     note_asked,
@@ -184,10 +186,10 @@ class Collector:
     async def put_expected(self, request: web.Request) -> web.Response:
         """The rollouts of the materialized inputs."""
         with self._room(request):
-            body = await parsed(EXPECTED, request)
+            run, body = validated(ID, request.match_info["run"], "run"), await parsed(EXPECTED, request)
             job = partial(
                 put_expected,
-                run=request.match_info["run"],
+                run=run,
                 source=body.source,
                 digest=body.digest,
                 expected=body.rollouts,
@@ -266,12 +268,13 @@ class Collector:
         return await self.gate(request)
 
     async def accept(self, request: web.Request) -> web.Response:
-        """A person accepts a run's unattributed failures so far, and says why."""
+        """A person accepts a run's unattributed failures so far, or what its rebuild does not know, and says why."""
         body = await parsed(ACCEPTANCE, request)
-        if body.what != "unattributed" or not body.reason.strip():
-            raise Problem(400, "a field is wrong", 'send {"what": "unattributed", "reason": "<why>"}')
+        if body.what not in ("unattributed", "rebuilt") or not body.reason.strip():
+            raise Problem(400, "a field is wrong", 'send {"what": "unattributed" or "rebuilt", "reason": "<why>"}')
         run = request.match_info["run"]
-        if not await self._write(partial(accept_unattributed, run=run, reason=body.reason, now=self._now())):
+        accept = partial(accept_unattributed, now=self._now()) if body.what == "unattributed" else accept_rebuilt
+        if not await self._write(partial(accept, run=run, reason=body.reason)):
             raise Problem(404, "not found", f"no run has the id {run}")
         return await self.status(request)
 

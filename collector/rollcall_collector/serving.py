@@ -14,6 +14,9 @@ from aiohttp import web
 
 log = logging.getLogger(__name__)
 
+_DETAIL = 1000
+"""Characters of a problem's detail: it repeats what was sent, which may be long."""
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -26,7 +29,8 @@ class Problem(Exception):
 
     def response(self) -> web.Response:
         """The problem as `application/problem+json`."""
-        body = {"type": "about:blank", "title": self.title, "status": self.status, "detail": self.detail}
+        detail = self.detail if len(self.detail) <= _DETAIL else f"{self.detail[:_DETAIL]}…"
+        body = {"type": "about:blank", "title": self.title, "status": self.status, "detail": detail}
         return web.Response(
             body=orjson.dumps(body),
             status=self.status,
@@ -52,7 +56,9 @@ def wants_text(request: web.Request, unless: str = "") -> bool:
 
 
 async def read_json(request: web.Request) -> Any:
-    """The request's JSON body. Raises Problem 400."""
+    """The request's JSON body. Raises Problem 400, or 415 where it is coded: a few bytes could be very many."""
+    if coding := request.headers.get("Content-Encoding"):
+        raise Problem(415, "the body is coded", f"Content-Encoding: {coding[:100]}; send it as it is")
     try:
         return orjson.loads(await request.read())
     except orjson.JSONDecodeError as error:
@@ -63,6 +69,8 @@ async def read_json(request: web.Request) -> Any:
 async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Turns what a handler raises into a problem: the one table from error to answer."""
     try:
+        if "\0" in request.path or "%00" in request.rel_url.raw_query_string:
+            raise Problem(400, "a NUL in the target", "no name has one; leave it out")
         return await handler(request)
     except Problem as problem:
         return problem.response()

@@ -1,4 +1,7 @@
-"""The collector's settings: flags of `rollcall collector`, or `ROLLCALL_COLLECTOR_…` variables."""
+"""The collector's settings: flags of `rollcall collector`, `ROLLCALL_COLLECTOR_…` variables, or a file.
+
+How a setting is added is told in rollcall_runner/parts.py. An empty variable counts as none.
+"""
 
 import os
 from pathlib import Path
@@ -95,6 +98,10 @@ BY_VARIABLE_ALONE: dict[str, JsonValue] = {"by_variable_alone": True}
 """Marks a setting that has no flag, since whoever may list processes can read flags."""
 
 
+PATH_IS_SECRET: dict[str, JsonValue] = {"path_is_secret": True}
+"""Marks a URL whose very path lets whoever knows it in, as that of a chat's webhook does."""
+
+
 def _words(value: object) -> object:
     """A list, also where it is written with commas, as a variable has it."""
     given = [value] if isinstance(value, str) else value
@@ -186,7 +193,9 @@ class AccessSettings(BaseSettings):
 class PolicySettings(BaseSettings):
     """The rules that bend what a failure is, and what they leave of a benchmark's metrics."""
 
-    model_config = SettingsConfigDict(env_prefix="ROLLCALL_COLLECTOR_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="ROLLCALL_COLLECTOR_", env_ignore_empty=True, frozen=True, extra="ignore"
+    )
 
     unknown_route: Annotated[str, _words_of("unknown_route")] = Field(
         "on", description="a 404 or 405 of a model or agent server outside of Gym's routes is no failure: on, or off"
@@ -236,7 +245,9 @@ class PolicySettings(BaseSettings):
 class CollectorSettings(PolicySettings, AccessSettings):
     """Where the collector listens and where it keeps what it is told."""
 
-    model_config = SettingsConfigDict(env_prefix="ROLLCALL_COLLECTOR_", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(
+        env_prefix="ROLLCALL_COLLECTOR_", env_ignore_empty=True, frozen=True, extra="forbid"
+    )
 
     listen: Address = Field("127.0.0.1:7078", description="HOST:PORT to listen on; port 0 takes any free one")
     database: str = Field(default_factory=_default_database, description="sqlite:///PATH, or postgresql://…")
@@ -250,7 +261,9 @@ class CollectorSettings(PolicySettings, AccessSettings):
         None, description="folder of the runs' results, mounted here: rows are moved to where they belong by themselves"
     )
     webhook: Annotated[str | None, AfterValidator(_http_url)] = Field(
-        None, description="http or https URL that is told, by POST, when a run has ended or fails too often"
+        None,
+        description="http or https URL that is told, by POST, when a run has ended or fails too often",
+        json_schema_extra=PATH_IS_SECRET,
     )
     webhook_failure_rate: float | None = Field(
         None, gt=0, le=1, description="share of failed rollouts, of those that have ended, with which it is told so"

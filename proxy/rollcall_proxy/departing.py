@@ -19,6 +19,8 @@ from .clock import now
 
 _SAID = (b'"An unknown error occurred"', b'"Request was cancelled"')
 """What a server answers that cancels what it was doing (nemo_gym 0.4 to 0.6, and 0.7)."""
+HINT_BYTES = 1024
+"""A longer body is none of these, in whatever coding."""
 _TRANSPORT = frozenset({"unreachable", "timeout", "peer_drop"})
 _AGAIN_S = 0.1
 

@@ -20,7 +20,7 @@ from .answers import Said, Whole, in_place_of
 from .exchange import Bad, Exchange, bad_from
 from .fields import request_fields, with_length
 from .inspecting import STREAM, Reading, reading_of
-from .recording import Recorder, ending, until
+from .recording import Recorder, fault, later, until
 from .upstream import UpstreamError
 
 
@@ -84,10 +84,13 @@ class Forwarder:
         await until(partial(self.records.ended_badly, exchange, bad_from(error), False))
         await in_place_of(exchange.upstream, error).deliver(request)
 
-    def store(self, exchange: Exchange, bad: Bad, leaving: bool, then: Callable[[], None]) -> None:
-        """Have an exchange tagged; `then` is called later, when its tag is stored, or cannot be."""
-        with ending(exchange, then):
-            self.records.ended_badly(exchange, bad, leaving, then)
+    def store(self, exchange: Exchange, bad: Bad, leaving: bool, then: Callable[[], None]) -> bool:
+        """Have an exchange tagged; whether its answer may go. Else `then` is called, when it may."""
+        try:
+            return self.records.ended_badly(exchange, bad, leaving, then)
+        except Exception:
+            fault(exchange)
+            return True
 
 
 async def read(exchange: Exchange, answer: wire.Answer) -> bytes:
@@ -152,8 +155,7 @@ class _Passing(wire.Consumer):
         bad = reading.feed(piece) if reading is not None else None
         if self._storing:
             return "hold"
-        if bad is not None:
-            self._store(bad)
+        if bad is not None and not self._store(bad):
             self.passage.caller_behind()  # what is held would pile up
             return "hold"
         holds = reading is not None and reading.holds
@@ -172,17 +174,18 @@ class _Passing(wire.Consumer):
             self._failed(self._exchange.upstream.error(outcome, self._exchange.role))
 
     def _whole(self) -> None:
+        if self._exchange.tagged:
+            self.passage.distrust()  # what has raised behind a good status closes, without having said so
         if self._storing:
-            self.passage.distrust()
             return
         bad = self._reading.end() if self._reading is not None else None
         if bad is not None and bad.what != "http_status":
-            self.passage.distrust()  # what has raised behind a good status closes too, without having said so
+            self.passage.distrust()
         if bad is not None and not self._exchange.tagged:
-            self.passage.hold()
-            self._store(bad)
-            return
-        if not self._exchange.tagged:
+            if not self._store(bad):
+                self.passage.hold()
+                return
+        elif not self._exchange.tagged:
             self._forwarder.records.ended_well(self._exchange, self._reading is not None and self._reading.unread)
         self.passage.release()
 
@@ -196,7 +199,8 @@ class _Passing(wire.Consumer):
         if not self._storing:
             bad = bad_from(error, self._said.status)
             bad.stream = self._said.media_type == STREAM
-            self._store(bad)
+            if self._store(bad):
+                self._go_on()
 
     def _refuse(self, error: UpstreamError) -> None:
         """Answer in the server's place once the tag is stored."""
@@ -207,11 +211,15 @@ class _Passing(wire.Consumer):
             refusal = self._forwarder.refusal(self._exchange, error)
             request.cut() if refusal is None else refusal.give(request)
 
-        self._forwarder.store(self._exchange, bad_from(error), False, answer)
+        if self._forwarder.store(self._exchange, bad_from(error), False, answer):
+            later(answer)
 
-    def _store(self, bad: Bad) -> None:
-        self._storing = True
-        self._forwarder.store(self._exchange, bad, self._said is not None and self._said.leaving, self._go_on)
+    def _store(self, bad: Bad) -> bool:
+        """Have the exchange tagged; whether its answer may go."""
+        leaving = self._said is not None and self._said.leaving
+        may_go = self._forwarder.store(self._exchange, bad, leaving, self._go_on)
+        self._storing = not may_go
+        return may_go
 
     def _go_on(self) -> None:
         self._storing = False

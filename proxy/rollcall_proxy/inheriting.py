@@ -9,6 +9,7 @@ remembered: they count from then on. At the start it is waited for a little, so 
 
 import asyncio
 from hashlib import blake2b
+from itertools import count
 from secrets import token_hex
 from typing import Any, NamedTuple
 
@@ -40,9 +41,15 @@ def new_line() -> str:
     return token_hex(_LINE)
 
 
-def call_id(dispatch: str, key: CallKey, line: str) -> str:
-    """A new id of a call."""
-    return f"c-{print_of(dispatch, key)}-{line}-{token_hex(4)}"
+class CallIds:
+    """Names the calls that a process of a line sees: `c-PRINT-LINE-PROCESS.NUMBER`."""
+
+    def __init__(self, line: str, process: str) -> None:
+        self._here, self._numbers = f"{line}-{process[:8]}", count(1)
+
+    def new(self, dispatch: str, key: CallKey) -> str:
+        """A new id of a call."""
+        return f"c-{print_of(dispatch, key)}-{self._here}.{next(self._numbers)}"
 
 
 def print_of(dispatch: str, key: CallKey) -> str:

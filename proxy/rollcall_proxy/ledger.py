@@ -16,12 +16,14 @@ from rollcall_collector.contract.policy import Policy
 from rollcall_collector.contract.repeating import way_of
 from rollcall_collector.contract.verdict import Kept, Verdict, judge
 
-from .inheriting import Standing, call_id, inherited, inherited_as, is_inherited
+from .inheriting import Standing, inherited, inherited_as, is_inherited
 
 _REMEMBERED = 200_000
 """Dispatches whose run is remembered after their end."""
 _ELSEWHERE = 20_000
 """Pages of dispatches that were not begun here."""
+_TOGETHER = 1000
+"""Calls in one event."""
 _GENERATING = ("model", "judge")
 
 
@@ -56,13 +58,13 @@ class Book:
 class Ledger:
     """The pages of all open dispatches."""
 
-    def __init__(self, line: str, policy: Callable[[], Policy]) -> None:
-        """`line` names the proxies that follow each other at this address."""
+    def __init__(self, new_id: Callable[[str, CallKey], str], policy: Callable[[], Policy]) -> None:
+        """`new_id` names a call of a dispatch (`inheriting`)."""
         self._books: dict[str, Book] = {}
         self._elsewhere: OrderedDict[str, Book] = OrderedDict()
         self._runs: OrderedDict[str, str] = OrderedDict()
         self._making_calls: set[tuple[str, str]] = set()
-        self._line, self._policy = line, policy
+        self._new_id, self._policy = new_id, policy
 
     def begin(self, begun: DispatchBegun) -> None:
         """Open the page of a dispatch that this proxy has taken in."""
@@ -79,6 +81,10 @@ class Ledger:
         """Where the outermost `/run` of an open dispatch was sent."""
         book = self._books.get(dispatch or "")
         return book.begun.server if book and book.begun else None
+
+    def is_open(self, dispatch: str | None) -> bool:
+        """Whether this proxy has taken in a dispatch that has not ended: it answers its `/run` after what it stores."""
+        return dispatch in self._books
 
     def open_dispatches(self) -> list[str]:
         """The dispatches that this proxy has taken in, and that have not ended."""
@@ -114,12 +120,12 @@ class Ledger:
     def call_of(self, dispatch: str | None, key: CallKey, started_at: float, ended_at: float) -> str:
         """The id of the call that a bad exchange belongs to."""
         if dispatch is None:
-            return call_id("", key, self._line)
-        book, new_id = self._book(dispatch), partial(call_id, dispatch, key, self._line)
+            return self._new_id("", key)
+        book, new_id = self._book(dispatch), partial(self._new_id, dispatch, key)
         return book.calls.ended_badly(_known_as(book, dispatch, key), started_at, ended_at, new_id)
 
     def add(self, tag: Tag) -> bool:
-        """Keep a tag on its dispatch's page; whether it changes what is known of its call, which had been outlived."""
+        """Keep a tag on its dispatch's page; whether it changes what has been told of its call, as outlived."""
         if tag.dispatch is None:
             return False
         book = self._book(tag.dispatch)
@@ -131,7 +137,7 @@ class Ledger:
         book.roles[tag.call] = tag.role
         if tag.role in _GENERATING and tag.what != "cancelled":
             book.unanswered.setdefault(tag.server, {})[tag.call] = tag.ended_at
-        return book.outlived.pop(tag.call, None) is not None
+        return book.outlived.pop(tag.call, None) is not None and not self.is_open(tag.dispatch)
 
     def heal(
         self, dispatch: str | None, key: Callable[[], CallKey], started_at: float, ended_at: float
@@ -149,7 +155,10 @@ class Ledger:
         return Recovered(dispatch, call, ended_at)
 
     def outlive(self, dispatch: str | None, server: str, started_at: float, ended_at: float) -> Outlived | None:
-        """Note a good answer of a model server; the event where other calls to it stood failed before."""
+        """Note a good answer of a model server; the event where other calls to it stood failed before.
+
+        Of a dispatch that is open here there is none: it is told with its end (`outlived`).
+        """
         book = self._known(dispatch)
         unanswered = book.unanswered.get(server) if book is not None else None
         if book is None or dispatch is None or not unanswered:
@@ -158,7 +167,22 @@ class Ledger:
         for call in calls:
             del unanswered[call]
         book.outlived.update(dict.fromkeys(calls, ended_at))
-        return Outlived(dispatch, calls, ended_at) if calls else None
+        return Outlived(dispatch, calls, ended_at) if calls and not self.is_open(dispatch) else None
+
+    def outlived(self, dispatch: str, until: float) -> list[Outlived]:
+        """What has been outlived of a dispatch that is open here, before its answer began (`until`), and since.
+
+        A verdict asks no more of the time, so that one event tells of many calls.
+        """
+        book = self._books[dispatch]
+        in_time = [call for call, ended in book.outlived.items() if ended <= until]
+        late = [call for call, ended in book.outlived.items() if ended > until]
+        return [
+            Outlived(dispatch, tuple(some), max(book.outlived[call] for call in some))
+            for calls in (in_time, late)
+            for at in range(0, len(calls), _TOGETHER)
+            if (some := calls[at : at + _TOGETHER])
+        ]
 
     def inherit(self, standing: Iterable[Standing], at: float) -> list[Recovered]:
         """Take over calls that stood failed at the last proxy here.

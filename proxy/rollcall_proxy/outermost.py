@@ -9,7 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 from rollcall_collector.contract.answer import Ending
-from rollcall_collector.contract.exchange import Answered, CarrierShared, DispatchBegun, DispatchEnded, Event, Verified
+from rollcall_collector.contract.exchange import (
+    Answered,
+    CarrierShared,
+    DispatchBegun,
+    DispatchEnded,
+    Event,
+    Verified,
+    kept_part,
+)
 from rollcall_collector.contract.verdict import State
 
 from .answers import Made, own_answer, whole
@@ -78,7 +86,7 @@ class OutermostRun:
         untouched = self._observe or exchange.role != "run"  # what `/verify` answers, Gym itself sorts
         row = None if untouched else diverted(begun, outcome.ending, judged, ruling)
         self._tell_answered(begun, state_answered(outcome.ending, row), ruling)
-        return self._made(exchange, outcome, judged.ended, row)
+        return self._made(exchange, outcome, judged.ended, row and kept_part(row))
 
     def _made(self, exchange: Exchange, outcome: Outcome, ended: DispatchEnded, row: dict[str, Any] | None) -> Made:
         if row is not None:
@@ -146,7 +154,8 @@ class OutermostRun:
             model_calls=self._ledger.model_calls(exchange.dispatch or ""),
         )
         verdict = self._ledger.verdict(ended)
-        told = ended if verdict.state == "failed" else replace(ended, answer=None)
+        answer = kept_part(ended.answer) if verdict.state == "failed" and ended.answer is not None else None
+        told = replace(ended, answer=answer)
         response = self._ledger.response_of(ended.dispatch)
         return Judged(told, verdict, self._records.in_force.policy, response)
 
@@ -166,7 +175,8 @@ class OutermostRun:
     async def _stored(self, outcome: Outcome, ended: DispatchEnded) -> dict[str, Any]:
         """Have the end stored; the collector's ruling, empty where it could not be asked."""
         own = [] if outcome.tag is None else [outcome.tag]
-        events: list[Event] = [*self._records.untold(ended.dispatch), *own, ended]
+        outlived = self._ledger.outlived(ended.dispatch, ended.answer_began_at)
+        events: list[Event] = [*self._records.untold(ended.dispatch), *outlived, *own, ended]
         try:
             rulings = await self._sender.store(*events)
         except NotStoredError as error:

@@ -15,12 +15,12 @@ from typing import Any, Protocol
 
 import orjson
 from rollcall_collector.contract.calls import CallKey
-from rollcall_collector.contract.exchange import NotInspected, Tag, Verified
+from rollcall_collector.contract.exchange import NotInspected, Outlived, Recovered, Tag, Verified, is_keepable
 from rollcall_collector.contract.policy import Policy
 from rollcall_collector.tasks import spawn
 
 from .clock import now
-from .departing import is_hint
+from .departing import HINT_BYTES, is_hint
 from .encoding import decoded
 from .exchange import Bad, Exchange
 from .inheriting import Standing
@@ -60,10 +60,10 @@ class Recorder(Protocol):
     def spans(self) -> Spans:
         """What is noted of each exchange."""
 
-    def ended_badly(self, exchange: Exchange, bad: Bad, leaving: bool, then: Callable[[], None]) -> None:
-        """Tag an exchange once. `leaving`: its answer says that its server is shut down.
+    def ended_badly(self, exchange: Exchange, bad: Bad, leaving: bool, then: Callable[[], None]) -> bool:
+        """Tag an exchange once; whether its answer may go at once. `leaving`: it says that its server is shut down.
 
-        `then` is called later, never from within: when the tag is stored, or cannot be.
+        Where it may not, `then` is called later, never from within: when the tag is stored, or cannot be.
         """
 
     def close(self) -> None:
@@ -106,20 +106,23 @@ class Records:
         """Tags that have been counted for long enough."""
         return self._repeats.due(now())
 
-    def ended_badly(self, exchange: Exchange, bad: Bad, leaving: bool, then: Callable[[], None]) -> None:
-        """Tag an exchange once, and have the tag stored, unless one that says the same of its call has been."""
+    def ended_badly(self, exchange: Exchange, bad: Bad, leaving: bool, then: Callable[[], None]) -> bool:
+        """Tag an exchange once, and have the tag stored, unless one that says the same of its call has been.
+
+        Its answer need not wait where its dispatch is open here: this proxy answers the outermost `/run` after it has
+        stored the end, and the tag before that. Killed in between, it has answered no `/run`, and that is sent again.
+        """
         if exchange.tagged:
-            later(then)
-            return
+            return True
         ended_at, exchange.tagged = now(), True
         known = exchange.upstream.departure.known(bad.what, leaving, hint_in(bad))
         if known is None:
             task = spawn(f"tag of {exchange.id}", self._looked_into(exchange, bad, ended_at, then))
             self._looking.add(task)
             task.add_done_callback(self._looking.discard)
-            return
+            return False
         bad.shutdown = known
-        self._tag(exchange, bad, ended_at, then)
+        return self._tag(exchange, bad, ended_at, then)
 
     def close(self) -> None:
         """Look into no failure any more."""
@@ -129,25 +132,35 @@ class Records:
     async def _looked_into(self, exchange: Exchange, bad: Bad, ended_at: float, then: Callable[[], None]) -> None:
         with ending(exchange, then):
             await self.blame(exchange, bad, False)
-            self._tag(exchange, bad, ended_at, then)
+            if self._tag(exchange, bad, ended_at, then):
+                later(then)
 
-    def _tag(self, exchange: Exchange, bad: Bad, ended_at: float, then: Callable[[], None]) -> None:
+    def _tag(self, exchange: Exchange, bad: Bad, ended_at: float, then: Callable[[], None]) -> bool:
         self.note_verified(exchange)
         key = exchange.key()
         call = self._ledger.call_of(exchange.dispatch, key, exchange.started_at, ended_at)
         self.spans.ended(exchange, bad.what, bad.status, call)
-        self.keep(exchange.tag(call, bad, ended_at), key, then)
+        return self.keep(exchange.tag(call, bad, ended_at), key, then)
 
     def called(self, tag: Tag, key: CallKey) -> Tag:
         """The tag with the call that it belongs to."""
         return replace(tag, call=self._ledger.call_of(tag.dispatch, key, tag.started_at, tag.ended_at))
 
-    def keep(self, tag: Tag, key: CallKey, then: Callable[[], None]) -> None:
-        """Have a tag stored, unless it repeats one that has been, and let the workers know of it, and then call."""
+    def keep(self, tag: Tag, key: CallKey, then: Callable[[], None]) -> bool:
+        """Have a tag stored, unless it repeats one that has been, and let the workers know of it.
+
+        Whether nobody need wait for that; else `then` is called later, once it is done.
+        """
         told = self._repeats.take(tag, tag.ended_at, at_once=self._ledger.add(tag))
-        awaited: list[asyncio.Future[Any]] = [self._sender.storing(*told)] if told else []
+        awaited: list[asyncio.Future[Any]] = []
+        if told and self._ledger.is_open(tag.dispatch) and self._sender.has_room:
+            self._sender.put_later(*told)
+        elif told:
+            awaited.append(self._sender.storing(*told))
         if self.spread is not None and tag.dispatch is not None:
             awaited.append(spawn(f"spread of {tag.exchange}", self.spread(tag, key)))
+        if not awaited:
+            return True
 
         def one_is_done(done: asyncio.Future[Any]) -> None:
             awaited.remove(done)
@@ -156,10 +169,9 @@ class Records:
             if not awaited:
                 then()
 
-        if not awaited:
-            later(then)
         for each in tuple(awaited):
             each.add_done_callback(one_is_done)
+        return False
 
     async def blame(self, exchange: Exchange, bad: Bad, leaving: bool) -> None:
         """Find out whether an exchange failed only because its server is being shut down."""
@@ -197,11 +209,15 @@ class Records:
             self._early.append(replace(good, key=lambda: key))
         healed = self._ledger.heal(good.dispatch, good.key, good.started_at, good.ended_at)
         if healed is not None:
-            self._sender.put(*self.untold(healed.dispatch), healed)
+            self._tell(self.untold(healed.dispatch), healed)
         if good.generating:
             outlived = self._ledger.outlive(good.dispatch, good.server, good.started_at, good.ended_at)
             if outlived is not None:
-                self._sender.put(*self.untold(outlived.dispatch), outlived)
+                self._tell(self.untold(outlived.dispatch), outlived)
+
+    def _tell(self, before: list[Tag], event: Recovered | Outlived) -> None:
+        put = self._sender.put_later if self._ledger.is_open(event.dispatch) else self._sender.put
+        put(*before, event)
 
     def cancelled(self, exchange: Exchange) -> None:
         """The caller went away first: recorded, never a failure by itself."""
@@ -238,11 +254,11 @@ def later(then: Callable[[], None]) -> None:
     asyncio.get_running_loop().call_soon(then)
 
 
-async def until(begin: Callable[[Callable[[], None]], None]) -> None:
-    """Begin something, and wait until it calls."""
+async def until(begin: Callable[[Callable[[], None]], bool]) -> None:
+    """Begin something, and wait until it calls, unless it says that nobody need wait."""
     called: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    begin(partial(_set, called))
-    await called
+    if not begin(partial(_set, called)):
+        await called
 
 
 def _set(called: "asyncio.Future[None]") -> None:
@@ -256,8 +272,13 @@ def ending(exchange: Exchange, then: Callable[[], None]) -> Iterator[None]:
     try:
         yield
     except Exception:
-        log.exception("the tag of %s %s failed in Rollcall", exchange.method, exchange.path)
+        fault(exchange)
         later(then)
+
+
+def fault(exchange: Exchange) -> None:
+    """Say what is being raised: nothing is known of the exchange now."""
+    log.exception("the tag of %s %s failed in Rollcall", exchange.method, exchange.path)
 
 
 def good_from(exchange: Exchange) -> Good:
@@ -273,7 +294,9 @@ def cancellation(exchange: Exchange) -> Tag:
 
 def hint_in(bad: Bad) -> bool:
     """Whether what was answered may have been answered only because the server is being shut down."""
-    return bad.status == 500 and is_hint(bad.status, decoded(bytes(bad.body), bad.coding) or b"")
+    if bad.status != 500 or len(bad.body) > HINT_BYTES:
+        return False
+    return is_hint(bad.status, decoded(bytes(bad.body), bad.coding) or b"")
 
 
 def response_in(body: bytes, coding: str) -> dict[str, Any] | None:
@@ -283,4 +306,4 @@ def response_in(body: bytes, coding: str) -> dict[str, Any] | None:
     except orjson.JSONDecodeError:
         return None
     response = asked.get("response") if isinstance(asked, dict) else None
-    return response if isinstance(response, dict) else None
+    return response if isinstance(response, dict) and is_keepable(response) else None

@@ -1,10 +1,12 @@
 """Has events stored: committed by the collector, or on disk in the spool where that cannot be had soon.
 
 One task sends, in order; events that wait together travel together, and where many come, each batch waits a little for
-others: a post costs as much as several tags. While anything lies in the spool, new events go
-behind it, and another task delivers it: so the collector sees each sender's events in the order in which they
-happened, each with a number, and nobody waits for a collector that is away or slow. What waits in memory is bounded:
-beyond that the post under way is given up, and sent again from the spool; its numbers make the two one.
+others: a post costs as much as many tags. What nobody waits for goes along with the next that does (`put_later`).
+
+While anything lies in the spool, new events go behind it, and another task delivers it: so the collector sees each
+sender's events in the order in which they happened, each with a number, and nobody waits for a collector that is away
+or slow. What waits in memory is bounded: beyond that the post under way is given up, and sent again from the spool; its
+numbers make the two one.
 
 A batch that the collector refuses as wrong is kept aside and said, since it would block all that follow.
 """
@@ -34,6 +36,8 @@ _TOGETHER, _TOGETHER_BYTES = 512, 4 * 1024 * 1024
 """Events in one batch at the most, and bytes from which on no further event joins it."""
 _APART_S = 0.005
 """Seconds between the beginnings of two batches at the least: what comes alone goes at once."""
+_LATER_S = 0.05
+"""Seconds that events wait for others at the most, where nobody waits for them."""
 _AGAIN_S, _AGAIN_AT_MOST_S = 0.5, 60.0
 """Seconds between attempts to reach a collector that is away; at most so many where it asks for more."""
 _LAST_S = 5.0
@@ -82,6 +86,7 @@ class Sender:
         self._queue: deque[_Waiting] = deque()
         self._bytes, self._limit, self._next = 0, limit, 1
         self._something, self._to_deliver = asyncio.Event(), asyncio.Event()
+        self._later: asyncio.TimerHandle | None = None
         self._posting: asyncio.Task[Rulings] | None = None
         self._given_up: str | None = None
         self._ending = False
@@ -109,6 +114,15 @@ class Sender:
     def put(self, *events: Event) -> None:
         """Send events without waiting; those put later come after them."""
         self._enqueue(events, None)
+        self._something.set()
+
+    def put_later(self, *events: Event) -> None:
+        """Send events with those that come next: what a later event makes true, or worth nothing, may come with it."""
+        self._enqueue(events, None)
+        if len(self._queue) >= _TOGETHER or self._bytes >= _TOGETHER_BYTES or not self.has_room:
+            self._something.set()
+        elif self._later is None:
+            self._later = asyncio.get_running_loop().call_later(_LATER_S, self._now)
 
     async def store(self, *events: Event) -> Rulings:
         """Send events and wait until they are stored. Raises NotStoredError."""
@@ -118,13 +132,18 @@ class Sender:
         """Send events; done when they are stored, or with a NotStoredError. It is not to be cancelled."""
         done: asyncio.Future[Rulings] = asyncio.get_running_loop().create_future()
         self._enqueue(events, done)
+        self._something.set()
         return done
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may wait; beyond that, who causes events has to wait until they are stored."""
+        return self._bytes <= self._limit
 
     def _enqueue(self, events: tuple[Event, ...], done: "asyncio.Future[Rulings] | None") -> None:
         text = b",".join(map(orjson.dumps, events))
         self._queue.append(_Waiting(text, len(events), done))
         self._bytes += len(text)
-        self._something.set()
         if self._bytes > self._limit:
             self._give_up(f"the collector is slow: {self._bytes} bytes of events wait, queue_bytes is {self._limit}")
 
@@ -134,12 +153,14 @@ class Sender:
         async with background(self._deliver(), "spool"):
             while True:
                 await self._something.wait()
-                self._something.clear()
-                while self._queue:
-                    if (early := apart_from - loop.time()) > 0 and not self._ending:
-                        await asyncio.sleep(early)
-                    apart_from = loop.time() + _APART_S
-                    await self._send(self._together())
+                if (early := apart_from - loop.time()) > 0 and not self._ending:
+                    await asyncio.sleep(early)
+                apart_from = loop.time() + _APART_S
+                await self._send(self._together())
+
+    def _now(self) -> None:
+        self._later = None
+        self._something.set()
 
     async def finish(self, seconds: float = _LAST_S) -> None:
         """Wait until everything put so far is stored or cannot be: by the collector in this time, else on disk."""
@@ -158,12 +179,18 @@ class Sender:
             spool.close()
 
     def _together(self) -> list[_Waiting]:
+        """The next batch; what finds no room in it goes at once with the one behind it."""
         waiting: list[_Waiting] = []
         count = size = 0
         while self._queue and count < _TOGETHER and size < _TOGETHER_BYTES:
             waiting.append(self._queue.popleft())
             count, size = count + waiting[-1].count, size + len(waiting[-1].text)
         self._bytes -= size
+        if not self._queue:
+            self._something.clear()
+            if self._later is not None:
+                self._later.cancel()
+                self._later = None
         return waiting
 
     async def _send(self, waiting: list[_Waiting]) -> None:

@@ -1,4 +1,7 @@
-"""The proxy's settings: flags of `rollcall proxy`, or `ROLLCALL_PROXY_…` variables. Times are in seconds."""
+"""The proxy's settings: flags of `rollcall proxy`, `ROLLCALL_PROXY_…` variables, or a file. Times are in seconds.
+
+How a setting is added is told in rollcall_runner/parts.py. An empty variable counts as none.
+"""
 
 from math import inf
 from pathlib import Path
@@ -11,7 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from rollcall_collector.logs import Form
-from rollcall_collector.networks import Named, network
+from rollcall_collector.networks import Named, named, network
 from rollcall_collector.settings import BY_VARIABLE_ALONE, AccessSettings, Address, Words, state_folder
 from rollcall_collector.tls import client_context
 
@@ -68,7 +71,7 @@ Seconds = Annotated[float, Field(gt=0)]
 class Limits(BaseSettings):
     """How long Rollcall waits for a server before it answers in its place, and for a caller. Gym waits for ever."""
 
-    model_config = SettingsConfigDict(env_prefix="ROLLCALL_PROXY_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="ROLLCALL_PROXY_", env_ignore_empty=True, frozen=True, extra="ignore")
 
     connect_window: Seconds = Field(30.0, description="how long connecting to a server that refuses is tried again")
     connect_timeout: Seconds = Field(30.0, description="limit of one attempt to connect")
@@ -89,7 +92,7 @@ class Limits(BaseSettings):
 class ProxySettings(Limits, AccessSettings):
     """Where the proxy listens, what it passes on to, and whether it changes answers."""
 
-    model_config = SettingsConfigDict(env_prefix="ROLLCALL_PROXY_", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(env_prefix="ROLLCALL_PROXY_", env_ignore_empty=True, frozen=True, extra="forbid")
 
     listen: Address = Field("127.0.0.1:7077", description="HOST:PORT of the main port; port 0 takes any free one")
     collector: CollectorUrl = Field("http://127.0.0.1:7078", description="URL of the collector, http or https")
@@ -175,7 +178,7 @@ class ProxySettings(Limits, AccessSettings):
 
     @model_validator(mode="after")
     def _knows_whom(self) -> Self:
-        _ = self.believed, self.callers_named  # each raises what is wrong with it
+        _ = self.believed, self.callers_named, self.servers_named  # each raises what is wrong with it
         if self.shown_to_collector is not None and urlsplit(self.collector).username is not None:
             raise ValueError("collector: a user stands in the URL beside a token; leave one out")
         return self
@@ -189,6 +192,14 @@ class ProxySettings(Limits, AccessSettings):
     def believed(self) -> SSLContext | None:
         """Whose certificate the collector may show; None: it speaks plain HTTP. Raises ValueError."""
         return client_context(self.collector_ca) if self.collector.startswith("https:") else None
+
+    @property
+    def servers_named(self) -> Named:
+        """Where servers may be. Raises ValueError."""
+        try:
+            return named(self.allow_servers)
+        except ValueError as error:
+            raise ValueError(f"allow_servers: {error}") from error
 
     @property
     def callers_named(self) -> Named:

@@ -18,14 +18,15 @@ from . import asking
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of `rollcall accept`."""
     parser.add_argument("run", help="a run's id, or latest")
-    parser.add_argument("what", choices=["unattributed"], help="failed calls without an owner")
+    what = "failed calls without an owner, or what a rebuild of the run could not know"
+    parser.add_argument("what", choices=["unattributed", "rebuilt"], help=what)
     parser.add_argument("--reason", required=True, help="why they may be accepted; it is recorded")
     parser.add_argument("--collector", default=None, help="URL of a collector or proxy (default: ROLLCALL_PROXY, 7078)")
 
 
 def verb(options: argparse.Namespace) -> int:
     """0 when it is recorded. Raises UnreachableError and NoSuchRunError."""
-    url = options.collector or asking.default_url()
+    url = options.collector
     run = asking.get(url, asking.run_path(options.run))["run"]
     status = asking.send(url, asking.run_path(run, "/accept"), {"what": options.what, "reason": options.reason}, "POST")
     if status["state"] == "ended" and status["output"]:

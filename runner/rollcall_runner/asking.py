@@ -10,6 +10,9 @@ from typing import Any
 
 import orjson
 from rollcall_attach import credentials
+from rollcall_collector.settings import CollectorSettings
+
+from .options import settings_from
 
 _TIMEOUT_S = 30
 
@@ -34,11 +37,12 @@ class NoSuchRunError(Exception):
     """The collector knows no such run."""
 
 
-def default_url() -> str:
-    """The proxy named in ROLLCALL_PROXY, which relays to its collector; else the local collector."""
-    listen = os.environ.get("ROLLCALL_COLLECTOR_LISTEN") or "127.0.0.1:7078"
-    scheme = "https" if os.environ.get("ROLLCALL_COLLECTOR_TLS_CERTIFICATE") else "http"
-    return os.environ.get("ROLLCALL_PROXY") or f"{scheme}://{listen}"
+def default_url(given: Mapping[str, Any]) -> str:
+    """The proxy named in ROLLCALL_PROXY, which relays to its collector; else the collector of these settings."""
+    if named := os.environ.get("ROLLCALL_PROXY"):
+        return named
+    settings = settings_from(CollectorSettings, {"config": given.get("config")})
+    return f"{'https' if settings.tls_certificate else 'http'}://{settings.listen}"
 
 
 def get(url: str, path: str, **query: str) -> Any:

@@ -75,9 +75,9 @@ def told(output: Path, done: Diverted) -> list[str]:
 
 
 def policy_given(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The rules that flags name, as the policy shows them; the variables of a collector's settings do not count."""
+    """The rules that flags name, as the policy shows them; a collector's variables and file do not count."""
     given = {name: flags[name] for name in PolicySettings.model_fields if name in flags}
-    shown = settings_from(PolicySettings, given).policy.as_dict()
+    shown = settings_from(PolicySettings, flags).policy.as_dict()
     return {name: shown[name] for name in given}
 
 

@@ -69,7 +69,7 @@ def _failures(options: argparse.Namespace) -> Answer:
 
 
 def _ask(options: argparse.Namespace, rest: str, **query: str) -> Any:
-    return asking.get(options.collector or asking.default_url(), asking.run_path(options.run, rest), **query)
+    return asking.get(options.collector, asking.run_path(options.run, rest), **query)
 
 
 def _could_not(status: ExitStatus, error: Exception) -> Answer:

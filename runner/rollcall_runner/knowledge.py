@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from rollcall_collector.contract.policy import Policy, policy_from
+from rollcall_collector.hiding import hidden
 from rollcall_collector.store import Reader, open_database
 from rollcall_collector.store.database import exists, writing
 from rollcall_collector.store.judging import reapply
@@ -124,7 +125,7 @@ class Database:
     """
 
     def __init__(self, url: str, engine: Engine, policy: Policy, run: str) -> None:
-        self.where, self._engine, self._run = url, engine, run
+        self.where, self._engine, self._run = hidden(url), engine, run
         self._reader = Reader(engine, _policy_of_collector(engine, run) or policy)
 
     def knows(self) -> bool:
@@ -176,12 +177,12 @@ class Database:
 
 
 @contextmanager
-def known(run: str, collector: str | None, database: str, policy: Policy) -> Iterator[Knowledge | None]:
+def known(run: str, collector: str, database: str, policy: Policy) -> Iterator[Knowledge | None]:
     """What is known of a run: a collector's that answers and knows it, else the database's, else None.
 
     Raises DatabaseError for a database that is there and cannot be used.
     """
-    found = _collector(collector or asking.default_url(), run)
+    found = _collector(collector, run)
     if found is not None:
         yield found
         return

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rollcall_collector.hiding import hidden
 from rollcall_collector.results import runfile
 from rollcall_collector.results.lock import Held, Lock, hold
 from rollcall_collector.settings import CollectorSettings, PolicySettings
 
-from .asking import UnreachableError, default_url
+from .asking import UnreachableError
 from .knowledge import Knowledge, known
 from .options import UsageError, add_options, settings_from
 
@@ -42,15 +43,15 @@ def opened(options: argparse.Namespace) -> Iterator[Run]:
     with known(run, url, database, policy) as knowledge:
         if knowledge is None:
             cure = "start the collector that the run had, or give its --collector or --database"
-            raise UnreachableError(f"run {run} is known neither at {url or default_url()} nor in {database}; {cure}")
+            raise UnreachableError(f"run {run} is known neither at {url} nor in {hidden(database)}; {cure}")
         yield Run(output, run, knowledge)
 
 
-def sources(options: argparse.Namespace) -> tuple[str | None, str, Any]:
-    """(URL given, database, policy in force where a run has none of its own)"""
-    given = {name: value for name, value in vars(options).items() if name == "database"}
+def sources(options: argparse.Namespace) -> tuple[str, str, Any]:
+    """(URL to ask, database, policy in force where a run has none of its own)"""
+    given = {name: value for name, value in vars(options).items() if name in ("database", "config")}
     database = settings_from(CollectorSettings, given).database
-    return options.collector, database, settings_from(PolicySettings, {}).policy
+    return options.collector, database, settings_from(PolicySettings, {"config": options.config}).policy
 
 
 def read_run(output: Path) -> dict[str, Any]:

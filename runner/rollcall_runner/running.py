@@ -10,7 +10,6 @@ import shlex
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from rollcall_attach import credentials
@@ -26,6 +25,7 @@ from rollcall_proxy.succession import forget
 from . import asking, live, retrying
 from .launch import Launch, Runs
 from .options import UsageError, flags_from, settings_from
+from .parts import RunSettings
 from .resuming import can_resume, resuming
 from .screen import screen
 from .services import raise_file_limit, run_async
@@ -35,30 +35,7 @@ from .supervising import Service, supervised
 _COULD_NOT_START = 127
 
 
-@dataclass(frozen=True, slots=True)
-class Rounds:
-    """How often what has not succeeded is sent again, and the seconds before each time."""
-
-    count: int = 0
-    pause: float = 10.0
-
-
-def times(text: str) -> int:
-    """A flag's number of times. Raises ValueError."""
-    if not text.isdecimal():
-        raise ValueError(text)
-    return int(text)
-
-
-def seconds(text: str) -> float:
-    """A flag's number of seconds. Raises ValueError."""
-    number = float(text)
-    if not 0 <= number < float("inf"):
-        raise ValueError(text)
-    return number
-
-
-def run(command: Sequence[str], given: dict[str, Any], flags: Sequence[str] = (), rounds: Rounds = Rounds()) -> int:
+def run(command: Sequence[str], given: dict[str, Any], flags: Sequence[str], rounds: RunSettings) -> int:
     """Run the command attached; print the report on its runs; the exit status.
 
     `flags` are Rollcall's own as they were written, for the line that says how to resume. Raises UsageError.
@@ -67,9 +44,9 @@ def run(command: Sequence[str], given: dict[str, Any], flags: Sequence[str] = ()
     if settings and "ROLLCALL_PROXY" in os.environ:
         text = "ROLLCALL_PROXY names a proxy that runs already, which has settings of its own; unset it, or leave out"
         raise UsageError(f"{text} {shlex.join(flags)}")
-    if rounds.count and not can_resume(command):
+    if rounds.retry and not can_resume(command):
         cure = "put gym eval run itself behind --, or have it resume by itself"
-        raise UsageError(f"--retry {rounds.count}: cannot tell how {shlex.join(command)} is resumed; {cure}")
+        raise UsageError(f"--retry {rounds.retry}: cannot tell how {shlex.join(command)} is resumed; {cure}")
     log_to_stderr("human" if "ROLLCALL_PROXY" in os.environ else settings_from(CollectorSettings, given).log_format)
     raise_file_limit()
     try:
@@ -79,7 +56,7 @@ def run(command: Sequence[str], given: dict[str, Any], flags: Sequence[str] = ()
         return ExitStatus.ROLLCALL_FAILED
 
 
-async def _run(command: Sequence[str], given: dict[str, Any], line: Sequence[str], rounds: Rounds) -> int:
+async def _run(command: Sequence[str], given: dict[str, Any], line: Sequence[str], rounds: RunSettings) -> int:
     signals = Signals()
     async with _proxy(given, signals.hurry) as (proxy, collector):
         signals.listen()
@@ -88,7 +65,7 @@ async def _run(command: Sequence[str], given: dict[str, Any], line: Sequence[str
         async with background(live.follow(proxy, launch.asked, screen()), "live line"):
             status = await _execute(command, launch.environment(), signals)
             runs = await asyncio.to_thread(launch.runs)
-            if rounds.count:
+            if rounds.retry:
                 status, runs = await _retry(command, launch, rounds, (status, runs), signals)
         for found in runs:
             await asyncio.to_thread(launch.report, found, line)
@@ -96,25 +73,25 @@ async def _run(command: Sequence[str], given: dict[str, Any], line: Sequence[str
 
 
 async def _retry(
-    command: Sequence[str], launch: Launch, rounds: Rounds, outcome: tuple[int, Runs], signals: Signals
+    command: Sequence[str], launch: Launch, rounds: RunSettings, outcome: tuple[int, Runs], signals: Signals
 ) -> tuple[int, Runs]:
     """The last round's outcome. Of a run whose output a later one has taken, nothing is left."""
     status, runs = outcome
-    for number in range(1, rounds.count + 1):
+    for number in range(1, rounds.retry + 1):
         if not runs or all(found["complete"] for found in runs):
             break
         before = await asyncio.to_thread(launch.left, runs)
         reason = retrying.why_not(status, before)
         if reason is None:
-            _say(f"round {number} of {rounds.count}: waiting {rounds.pause:g} s, then resuming what is left")
-            reason = "told to stop" if await signals.come_within(rounds.pause) else None
+            _say(f"round {number} of {rounds.retry}: waiting {rounds.retry_pause:g} s, then resuming what is left")
+            reason = "told to stop" if await signals.come_within(rounds.retry_pause) else None
         if reason is not None:
-            _say(f"no round {number} of {rounds.count}: {reason}")
+            _say(f"no round {number} of {rounds.retry}: {reason}")
             break
         known = {found["run"] for found in runs}
         status = await _execute(resuming(command), launch.environment(), signals)
         runs = retrying.newest(await asyncio.to_thread(launch.runs))
-        _say(retrying.told(number, rounds.count, before, await asyncio.to_thread(launch.left, runs)))
+        _say(retrying.told(number, rounds.retry, before, await asyncio.to_thread(launch.left, runs)))
         if {found["run"] for found in runs} - known:
             _say("the command began a run of its own instead of resuming; it is not sent again")
             break
@@ -146,9 +123,10 @@ async def _proxy(given: dict[str, Any], hurry: asyncio.Event) -> AsyncIterator[t
     form = settings_from(CollectorSettings, given).log_format  # what is wrong is said before anything is started
     spool = settings_from(ProxySettings, given).spool
     variables = _guarding(given)
-    collects = Service("collector", 7078, flags_from(CollectorSettings, given), variables)
+    file = ["--config", given["config"]] if given.get("config") else []
+    collects = Service("collector", 7078, [*file, *flags_from(CollectorSettings, given)], variables)
     async with supervised(collects, hurry) as collector:
-        own = ["--collector", collector.url, "--log-format", form]
+        own = [*file, "--collector", collector.url, "--log-format", form]
         own += ["--drain-timeout", "0"]  # at its end, nothing in flight is of use
         proxies = Service("proxy", 7077, [*flags_from(ProxySettings, given), *own], variables)
         async with supervised(proxies, hurry) as proxy:

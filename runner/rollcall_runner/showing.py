@@ -18,6 +18,7 @@ from rollcall_collector.contract.exchange import Tag
 from rollcall_collector.contract.gate import ExitStatus
 from rollcall_collector.contract.identity import rollout_id
 from rollcall_collector.contract.spans import marked
+from rollcall_collector.hiding import hidden
 from rollcall_collector.results.counting import benchmark_of
 from rollcall_collector.results.lines import key_of, rows
 from rollcall_collector.results.names import failures_path
@@ -25,7 +26,7 @@ from rollcall_collector.rollout_text import plain, rollout_text
 from rollcall_collector.settings import CollectorSettings
 from rollcall_collector.status_text import fitted
 
-from .asking import NoSuchRunError, UnreachableError, default_url
+from .asking import NoSuchRunError, UnreachableError
 from .knowledge import Answer, Knowledge, known
 from .options import UsageError, add_options
 from .outputs import read_run, sources
@@ -76,7 +77,7 @@ def _found(options: argparse.Namespace) -> Answer:
         return _from_files(output, run, options.rollout)
     said = "no run has been seen" if run == "latest" else f"run {run} is not known"
     cure = "start the collector that the run had, or give its --collector, --database or --output"
-    raise UnreachableError(f"{said}, neither at {url or default_url()} nor in {database}; {cure}")
+    raise UnreachableError(f"{said}, neither at {url} nor in {hidden(database)}; {cure}")
 
 
 def _from_knowledge(knowledge: Knowledge, named: str) -> Answer:

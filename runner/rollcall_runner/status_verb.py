@@ -43,7 +43,7 @@ def verb(options: argparse.Namespace) -> int:
 
 
 def _asked(options: argparse.Namespace) -> Answer:
-    answer: Answer = asking.get(options.collector or asking.default_url(), asking.run_path(options.run))
+    answer: Answer = asking.get(options.collector, asking.run_path(options.run))
     return answer
 
 

@@ -1,5 +1,7 @@
 """The arithmetic of the table."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from bench.measures import Row, percentile, ratio
 from bench.table import BEGIN, END, Facts, written
 
 FACTS = Facts(("- a machine",))
+LATER = Facts(("- commit 2", "- 2 cores", "- load 1"))
 ROW = Row("requests per second", "0.5", "7,000/s", "nginx 9,000", True)
 
 
@@ -46,6 +49,25 @@ def test_the_table_goes_between_its_markers_and_nothing_else_changes() -> None:
     assert new.startswith(f"above\n{BEGIN}\n- a machine\n")
     assert new.endswith(f"| requests per second | 0.5 | 7,000/s | nginx 9,000 | yes |\n{END}\nbelow\n")
     assert written(new, [ROW], FACTS) == new
+
+
+def test_rows_of_a_part_take_the_place_of_those_that_tell_the_same() -> None:
+    """Others stay, new ones come last, and the facts say when the part was measured; the last time counts."""
+    text = written(f"{BEGIN}\n{END}", [ROW, replace(ROW, what="latency")], FACTS)
+    more = [replace(ROW, rollcall="8,000/s"), replace(ROW, what="a | million")]
+    for _ in range(2):
+        text = written(text, more, LATER, "throughput, million")
+    assert text.splitlines()[1:] == [
+        "- a machine",
+        "- throughput, million alone: commit 2; load 1",
+        "",
+        "| what | reach | Rollcall | beside it | reached |",
+        "| --- | --- | --- | --- | --- |",
+        "| requests per second | 0.5 | 8,000/s | nginx 9,000 | yes |",
+        "| latency | 0.5 | 7,000/s | nginx 9,000 | yes |",
+        "| a \\| million | 0.5 | 7,000/s | nginx 9,000 | yes |",
+        END,
+    ]
 
 
 def test_a_document_without_markers_is_refused() -> None:

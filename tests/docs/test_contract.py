@@ -49,7 +49,7 @@ def test_a_row_has_the_keys_that_the_example_shows(rows: dict[int, Row], name: s
 
 
 def test_the_example_of_rules_is_read() -> None:
-    texts = [block.body for block in all_blocks() if block.language == "toml"]
+    texts = [block.body for block in all_blocks() if "rules" in block.marks]
     assert texts
     for text in texts:
         rules = load_rules(text, "docs/contract.md").rules

@@ -1,6 +1,7 @@
 """Whichever collector is asked, and whatever is cut or killed: the same verdict, and no metrics before all is told."""
 
 import asyncio
+import signal
 
 import aiohttp
 import pytest
@@ -182,6 +183,23 @@ async def _fails(executions: list[asyncio.Event]) -> bool:
 
 async def _states_are(nodes: Nodes, wanted: dict[str, str]) -> bool:
     return await nodes.states(0) == wanted
+
+
+async def test_a_failure_that_another_machines_proxy_saw_counts_although_that_is_killed_behind_its_answer(
+    nodes: Nodes,
+) -> None:
+    """The agent has its 429 and swallows it; the proxy that gave it dies by kill -9 before anything else happens."""
+
+    async def dies(call: Caller) -> object:
+        heard = await call("broken", "/v1/responses")
+        await nodes.proxying[AGENTS].end(signal.SIGKILL)
+        assert heard.status == 429
+        return RESULT
+
+    await nodes.plays(dies, broken=FakeServer("model", {"/v1/responses": Said("quota", 429)}))
+    await nodes.expects(("agent", 0, 0))
+    assert cause((await nodes.run(0)).value) == ("broken", "model", "http_status", 429)
+    assert await nodes.states(0) == {"0-0": "failed"}
 
 
 async def _answered(nodes: Nodes) -> object:

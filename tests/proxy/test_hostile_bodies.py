@@ -27,6 +27,11 @@ BODIES = {
     "events of no sense": b"data\nevent: \xff\n: \n\ndata: [\n\ndata: {\n\nid: \x00\n\ndata: [DONE]\n\ndata: {}\n\n"
     * 50,
     "carriage returns alone": b'data: {"type": "response.failed"}\r\r' * 200,
+    "a failure nested 900 deep": b'{"_ng_failure_class": "lost", "response": ' + b'{"a":' * 900 + b"1" + b"}" * 901,
+    "a failure with 10,000 keys": b'{"_ng_failure_class": "lost", "response": {'
+    + b",".join(b'"k%d": 1' % n for n in range(10_000))
+    + b"}}",
+    "a failure of NULs": b'{"_ng_failure_class": "\\u0000", "failure_reason": "\\u0000", "response": {"": "\\u0000"}}',
     "nothing": b"",
 }
 CODED = {

@@ -1,13 +1,14 @@
 """What a proxy knows of calls that failed at the last one at its address, by their ids alone."""
 
 from typing import Any
+from uuid import uuid4
 
 from hypothesis import given
 from hypothesis import strategies as st
 from rollcall_collector.contract.calls import CallKey
 from rollcall_collector.contract.exchange import Outlived, Recovered
 from rollcall_collector.contract.policy import Policy
-from rollcall_proxy.inheriting import Standing
+from rollcall_proxy.inheriting import CallIds, Standing
 from rollcall_proxy.ledger import Ledger
 
 MODEL: CallKey = ("model", "POST", "/v1/responses?key=1", b"digest")
@@ -17,7 +18,7 @@ KEYS = st.tuples(st.sampled_from(["model", "tools"]), st.sampled_from(["GET", "P
 
 def ledger() -> Ledger:
     """That of a process at an address."""
-    return Ledger("0c0c0c", Policy)
+    return Ledger(CallIds("0c0c0c", uuid4().hex).new, Policy)
 
 
 def left(key: CallKey = MODEL, ended_at: float = 20.0, **more: Any) -> Standing:

@@ -1,4 +1,4 @@
-"""A tag is stored before anybody can have acted on what it is about."""
+"""A tag is stored before its dispatch can have a good answer: with a `/run` that is open here, or else at once."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from aiohttp import web
 from proxystage.bodies import CREATED, FAILED, STREAM_FAILED, sends
 from proxystage.fakes import RESULT, Caller, FakeServer, Said
 from proxystage.raw import Peer, connect, post
-from proxystage.world import Stage, World, told
+from proxystage.world import Stage, World, eventually, told
 
 OF_NO_CALL = {"topology", "watched", "proxy_gone", "proxy_heard"}
 
@@ -71,6 +71,31 @@ async def test_a_failed_answer_is_not_whole_until_its_tag_is_stored(
     held.released.set()
     assert (before + await caller.until_lost()).endswith(b"\r\n\r\n" + body)
     caller.close()
+
+
+async def test_a_failed_call_of_a_run_that_is_open_here_is_answered_at_once_and_the_run_after_its_tag(
+    world: World, held: HeldCollector
+) -> None:
+    """The agent has all of two failures while the collector holds the beginning; nobody has an answer to the `/run`."""
+    answered = list[int]()
+
+    async def play(call: Caller) -> object:
+        answered.append((await call("model", "/v1/responses", {"call": 1})).status)
+        answered.append((await call("model", "/v1/responses", {"call": 2})).status)
+        return RESULT
+
+    await world.plays(play, model=FakeServer("model", {"/v1/responses": [Said("no", 400), Said(body=FAILED)]}))
+    asking = asyncio.ensure_future(world.run())
+    assert await eventually(lambda: _is(answered, [400, 200]))
+    await held.asked.wait()
+    assert (held.events, asking.done()) == (["dispatch_begun"], False)
+    held.released.set()
+    assert told(await asking) == (200, "verdict")
+    assert held.events[:4] == ["dispatch_begun", "http_status", "body_failure", "dispatch_ended"]
+
+
+async def _is(found: object, wanted: object) -> bool:
+    return found == wanted
 
 
 async def test_all_but_the_last_piece_of_a_failed_stream_passes_at_once(world: World, held: HeldCollector) -> None:

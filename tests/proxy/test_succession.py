@@ -11,7 +11,7 @@ import orjson
 import pytest
 from proxystage.fakes import RESULT, Caller, FakeServer, Said
 from proxystage.process import free_address, proxy_process
-from proxystage.world import Stage, World, eventually, told
+from proxystage.world import Stage, World, cause, eventually, told
 from rollcall_proxy.succession import Place, Succession, forget
 
 
@@ -76,8 +76,37 @@ async def test_what_was_open_at_a_killed_proxy_is_closed_and_runs_again(world: W
         assert await world.totals() == {"expected": 1, "succeeded": 1}
 
 
+async def test_a_failure_that_was_answered_just_before_a_kill_is_of_a_run_that_nobody_has_an_answer_to(
+    world: World,
+) -> None:
+    """The agent has its 500, the proxy is killed, the agent swallows the 500: no success comes of that.
+
+    What the killed proxy had not told is of a dispatch that another one replaces, in which the call fails again.
+    """
+    listen, killed = free_address(), list[int]()
+
+    async def play(call: Caller) -> object:
+        await eventually(lambda: _is_open(world, [call.owner]))
+        killed.append((await call("model", "/v1/responses")).status)
+        if len(killed) == 1:
+            await first.kill()
+        return RESULT
+
+    async with proxy_process(world, listen) as first:
+        await world.plays(play, model=FakeServer("model", {"/v1/responses": Said("trouble", 500)}))
+        await world.expects(("agent", 0, 0))
+        with pytest.raises(aiohttp.ClientError):
+            await world.run()
+    async with proxy_process(world, listen):
+        await eventually(lambda: _states_are(world, ["abandoned"]))
+        assert await world.totals() == {"expected": 1, "missing": 1}
+        assert cause((await world.run()).value) == ("model", "model", "http_status", 500)
+        assert killed == [500, 500]
+        assert await world.totals() == {"expected": 1, "failed": 1}
+
+
 async def _is_open(world: World, owners: list[str]) -> bool:
-    return bool(owners) and await states(world) == ["running"]
+    return bool(owners) and (await states(world))[-1:] == ["running"]
 
 
 async def _states_are(world: World, wanted: list[str]) -> bool:

@@ -98,4 +98,4 @@ def test_the_proxy_that_is_attached_is_asked_first(
     """It relays to its collector."""
     if proxy:
         monkeypatch.setenv("ROLLCALL_PROXY", proxy)
-    assert asking.default_url() == url
+    assert asking.default_url({}) == url

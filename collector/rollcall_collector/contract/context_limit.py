@@ -92,12 +92,10 @@ def refused_for_length(status: int, text: str) -> bool:
     A 500 is one only where a hop of Gym's has wrapped a refusal in it (nemo_gym.server_utils, 0.4.0 to 0.7.0): the
     answer of an inner server, or the text of an exception that names the status.
     """
-    if len(text) > LONGEST:
+    if len(text) > LONGEST or not (status == 500 or status in _STATUSES):
         return False
     inner = unwrap(text)
-    if status == 500:
-        return _is_wrapping(text, inner) and _refused(inner)
-    return status in _STATUSES and _refused(inner)
+    return (status != 500 or _is_wrapping(text, inner)) and _refused(inner)
 
 
 def _is_wrapping(text: str, inner: str) -> bool:

@@ -37,6 +37,7 @@ _SECRETS = (
 value it was, stays."""
 _LOOKED_FOR = tuple((tuple(words.split()), re.compile(pattern)) for words, pattern in _SECRETS)
 """The words are looked for first: where they are not there, which is mostly, that is ten times quicker."""
+_WORDS = tuple(word for words, _ in _LOOKED_FOR for word in words)
 
 
 def excerpt(body: bytes) -> str:
@@ -95,10 +96,11 @@ def _bytes_literal(text: str) -> str | None:
 def clean(text: str) -> str:
     """The text with what looks like a secret taken out, and without control characters other than line ends."""
     small = text.lower()
-    surprising = not text.isascii()  # other letters may be taken for those of a word: U+017F for an s
-    for words, pattern in _LOOKED_FOR:
-        if surprising or any(word in small for word in words):
+    # Other letters than ASCII's may be taken for those of a word: U+017F for an s.
+    there = {word for word in _WORDS if word in small} if text.isascii() else set(_WORDS)
+    for words, pattern in _LOOKED_FOR if there else ():
+        if not there.isdisjoint(words):
             text = pattern.sub(lambda found: (found.groupdict().get("name") or "") + "[secret]", text)
-    return (
-        text if text.isprintable() else "".join(char if char.isprintable() or char in "\n\t" else " " for char in text)
-    )
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in "\n\t" else " " for char in text)

@@ -7,7 +7,8 @@ carries absolute times (seconds since the epoch). A `Tag` is the durable record 
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+import orjson
+from pydantic import AfterValidator, Field
 
 What = Literal["http_status", "unreachable", "timeout", "peer_drop", "body_failure", "invalid_result", "cancelled"]
 Role = Literal[
@@ -29,7 +30,52 @@ EXCERPT_LIMIT = 2000
 """Characters of a failed answer's body that are kept; the length Gym itself cuts `_ng_failure_response_body` at."""
 
 Text = Annotated[str, Field(max_length=4096)]
-Id = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]*$")]
+Name = Annotated[str, Field(max_length=1024, pattern=r"^[^\x00]*$")]
+"""A text that is looked for in a database: PostgreSQL keeps no NUL."""
+ID = r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$"
+Id = Annotated[str, Field(min_length=1, max_length=200, pattern=ID)]
+
+FilePath = Annotated[str, Field(max_length=4096, pattern=r"^[^\x00]*$")]
+"""PATH_MAX of Linux; no path has a NUL."""
+Whole = Annotated[int, Field(ge=0, le=2**63 - 1)]
+"""A number that each database can hold."""
+Status = Annotated[int, Field(ge=0, le=999)]
+Depth = Annotated[int, Field(ge=0, le=1000)]
+Moment = Annotated[float, Field(allow_inf_nan=False)]
+"""Seconds since the epoch."""
+
+
+_AROUND = 50
+"""Levels that stand around a value where it is kept, at the most. orjson reads 1024 levels and writes 254."""
+
+
+def is_keepable(value: Any) -> bool:
+    """Whether a value that was read can be written again, with what stands around it."""
+    for _ in range(_AROUND):
+        value = [value]
+    try:
+        orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return False
+    return True
+
+
+def kept_part(value: dict[str, Any]) -> dict[str, Any]:
+    """The object, without the members that are nested too deep to be kept."""
+    return value if is_keepable(value) else {name: each for name, each in value.items() if is_keepable(each)}
+
+
+def _keepable(value: dict[str, Any]) -> dict[str, Any]:
+    if not is_keepable(value):
+        raise ValueError("nested too deep; send what is nested 200 deep at most")
+    return value
+
+
+Kept = Annotated[dict[str, Any], AfterValidator(_keepable)]
+"""A JSON object that is kept as it is."""
+
+DISPATCHES_TOGETHER, CALLS_TOGETHER, RULES_TOGETHER = 100_000, 100_000, 1000
+"""Ids in one event at the most."""
 
 TraceId = Annotated[str, Field(pattern=r"^(?:[0-9a-f]{32})?$")]
 """A trace id of W3C Trace Context (https://www.w3.org/TR/trace-context/#trace-id); empty where none can be read."""
@@ -53,29 +99,29 @@ class Tag:
 
     exchange: Id
     call: Id
-    server: Text
+    server: Name
     kind: Kind
     role: Role
     method: Text
     path: Text
     what: What
-    started_at: float
-    ended_at: float
-    depth: int
+    started_at: Moment
+    ended_at: Moment
+    depth: Depth
     owner_by: Text
     dispatch: Id | None = None
-    status: int | None = None
+    status: Status | None = None
     message: Text = ""
     excerpt: Text = ""
-    carrier: Text = ""
+    carrier: Name = ""
     conflict: Text = ""
     marker: Text = ""
     too_long: bool = False
     stream: bool = False
     shutdown: bool = False
-    rules: tuple[Text, ...] = ()
+    rules: Annotated[tuple[Text, ...], Field(max_length=RULES_TOGETHER)] = ()
     by_rule: bool = False
-    count: Annotated[int, Field(ge=1)] = 1
+    count: Annotated[int, Field(ge=1, le=2**53)] = 1
     event: Literal["tag"] = "tag"
 
 
@@ -85,7 +131,7 @@ class Recovered:
 
     dispatch: Id
     call: Id
-    ended_at: float
+    ended_at: Moment
     event: Literal["recovered"] = "recovered"
 
 
@@ -94,8 +140,8 @@ class Outlived:
     """A model server gave a good answer after calls to it had failed: under `last_wins` it heals them."""
 
     dispatch: Id
-    calls: tuple[Id, ...]
-    ended_at: float
+    calls: Annotated[tuple[Id, ...], Field(max_length=CALLS_TOGETHER)]
+    ended_at: Moment
     event: Literal["outlived"] = "outlived"
 
 
@@ -107,7 +153,7 @@ class Verified:
     """
 
     dispatch: Id
-    response: dict[str, Any]
+    response: Kept
     event: Literal["verified"] = "verified"
 
 
@@ -116,8 +162,8 @@ class NotInspected:
     """An answer to a call of a dispatch could not be read: it passed as it was, and is not known to be clean."""
 
     dispatch: Id
-    server: Text
-    ended_at: float
+    server: Name
+    ended_at: Moment
     event: Literal["not_inspected"] = "not_inspected"
 
 
@@ -131,17 +177,17 @@ class DispatchBegun:
     dispatch: Id
     session: Id
     run: Id
-    benchmark: Text
+    benchmark: Name
     rollout: Id
-    server: Text
-    started_at: float
-    agent: Text | None = None
-    environment_server: Text | None = None
-    task_index: int | None = None
-    rollout_index: int | None = None
-    stage_index: int | None = None
-    attempt: int = 0
-    identity: dict[str, Any] = field(default_factory=dict)
+    server: Name
+    started_at: Moment
+    agent: Name | None = None
+    environment_server: Name | None = None
+    task_index: Whole | None = None
+    rollout_index: Whole | None = None
+    stage_index: Whole | None = None
+    attempt: Whole = 0
+    identity: Kept = field(default_factory=dict)
     trace: TraceId = ""
     event: Literal["dispatch_begun"] = "dispatch_begun"
 
@@ -156,15 +202,15 @@ class DispatchEnded:
 
     dispatch: Id
     ending: Literal["result", "marker", "no_persist", "bad"]
-    answer_began_at: float
-    ended_at: float
-    status: int | None = None
-    answer: dict[str, Any] | None = None
+    answer_began_at: Moment
+    ended_at: Moment
+    status: Status | None = None
+    answer: Kept | None = None
     masked: bool = False
     unscored: bool = False
     empty_output: bool = False
     not_inspected: bool = False
-    model_calls: int = 0
+    model_calls: Whole = 0
     event: Literal["dispatch_ended"] = "dispatch_ended"
 
 
@@ -186,7 +232,7 @@ class DispatchAbandoned:
     """The caller of the outermost `/run` left for good: its rollout is missing."""
 
     dispatch: Id
-    ended_at: float
+    ended_at: Moment
     event: Literal["dispatch_abandoned"] = "dispatch_abandoned"
 
 
@@ -195,7 +241,7 @@ class ProxyGone:
     """A proxy has died, and its successor says so: nobody waits for the dispatches that it had open."""
 
     proxy: Id
-    ended_at: float
+    ended_at: Moment
     event: Literal["proxy_gone"] = "proxy_gone"
 
 
@@ -207,9 +253,9 @@ class ProxyHeard:
     """
 
     proxy: Id
-    spooled: Annotated[int, Field(ge=0)] = 0
+    spooled: Whole = 0
     ended: bool = False
-    told_at: float | None = None
+    told_at: Moment | None = None
     event: Literal["proxy_heard"] = "proxy_heard"
 
 
@@ -217,8 +263,8 @@ class ProxyHeard:
 class CarrierShared:
     """A carrier that several rollouts turned out to share: what it had bound to these dispatches has no owner."""
 
-    carrier: Text
-    dispatches: tuple[Id, ...]
+    carrier: Name
+    dispatches: Annotated[tuple[Id, ...], Field(max_length=DISPATCHES_TOGETHER)]
     event: Literal["carrier_shared"] = "carrier_shared"
 
 
@@ -230,11 +276,11 @@ class Watched:
     """
 
     run: Id
-    server: Text
+    server: Name
     kind: Kind
-    exchanges: int
-    owned: int
-    made: int
+    exchanges: Whole
+    owned: Whole
+    made: Whole
     event: Literal["watched"] = "watched"
 
 
@@ -242,7 +288,7 @@ class Watched:
 class Topology:
     """Which servers a server names in Gym's config, and so can call: server to the names it refers to."""
 
-    references: dict[str, tuple[str, ...]]
+    references: dict[Name, tuple[Name, ...]]
     event: Literal["topology"] = "topology"
 
 
@@ -252,16 +298,16 @@ SPANS_TOGETHER = 10_000
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Short = Annotated[str, Field(max_length=200)]
 
-Shared = tuple[Text, Kind, Role, Text, Text, Short, Annotated[int, Field(ge=0, le=1000)], Short, Text]
+Shared = tuple[Text, Kind, Role, Text, Text, Short, Depth, Short, Text]
 """What many spans have in common: server, kind, role, method, path, the exchange on whose behalf, depth, owner_by,
 carrier. The words are those of a `Tag`."""
 
 Span = tuple[
-    Annotated[int, Field(ge=0)],
+    Whole,
     Id,
     Seconds,
     Seconds | None,
-    Annotated[int, Field(ge=0, le=999)] | None,
+    Status | None,
     What | Literal[""],
     Short,
 ]
@@ -279,7 +325,7 @@ class Spans:
     dispatch: Id
     shared: Annotated[list[Shared], Field(max_length=SPANS_TOGETHER)]
     spans: Annotated[list[Span], Field(max_length=SPANS_TOGETHER)]
-    lost: Annotated[int, Field(ge=0, le=2**53)] = 0
+    lost: Whole = 0
     event: Literal["spans"] = "spans"
 
     def __post_init__(self) -> None:

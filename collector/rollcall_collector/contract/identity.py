@@ -9,12 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .exchange import kept_part
+
 IDENTITY_KEYS = ("_ng_task_index", "_ng_rollout_index", "_ng_attempt_index", "_ng_rollout_id", "agent_ref")
 """Keys of a row that say which rollout it is and that a failure row repeats."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 _HIGHEST = 2**63 - 1
 """A greater index no database can hold."""
+_LONGEST = 500
+"""Characters of a name: two of them make a benchmark's."""
 _INDEXED = re.compile(r"(\d{1,12})-(\d{1,12})")
 
 
@@ -71,7 +75,7 @@ def _from_row(row: Mapping[str, Any], server: str) -> Identity | None:
         rollout_index=rollout,
         stage_index=stage,
         attempt=_index(row.get("_ng_attempt_index")) or 0,
-        keys={key: row[key] for key in IDENTITY_KEYS if key in row},
+        keys=kept_part({key: row[key] for key in IDENTITY_KEYS if key in row}),
     )
 
 
@@ -102,7 +106,8 @@ def agent_of(row: Mapping[str, Any]) -> str | None:
 
 
 def _name(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
+    """A name that the store can look for; longer ones, or with a NUL, are nobody's."""
+    return value if isinstance(value, str) and 0 < len(value) <= _LONGEST and "\0" not in value else None
 
 
 def _index(value: Any) -> int | None:

@@ -6,6 +6,7 @@ stands at the top outside of keys that begin with `_`, since Gym up to 0.6 makes
 
 from collections.abc import Mapping
 from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 from .answer import is_episode
@@ -126,12 +127,17 @@ def _row_cause(cause: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _tag_keys(tag: Tag) -> dict[str, Any]:
-    names = _TAG_KEYS if tag.count > 1 else _TAG_KEYS_OF_ONE
-    return {name: value for name in names if (value := getattr(tag, name)) or type(value) in (int, float)}
+    said = {
+        name: value for name, value in zip(_TAG_KEYS, _of_tag(tag), strict=True) if value or type(value) in _NUMBERS
+    }
+    if tag.count == 1:
+        del said["count"]
+    return said
 
 
 _TAG_KEYS = [each.name for each in fields(Tag) if each.name not in ("event", "dispatch")]
-_TAG_KEYS_OF_ONE = [name for name in _TAG_KEYS if name != "count"]
+_NUMBERS = (int, float)
+_of_tag = attrgetter(*_TAG_KEYS)
 
 
 def describe(cause: Tag | None) -> str:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from .errors import ResultsError, telling
+from .files import opened, to_read
 
 READ = 64 * 1024
 """Bytes that are read at once."""
@@ -21,7 +22,7 @@ READ = 64 * 1024
 
 def piece(path: Path, start: int, end: int) -> Iterator[bytes]:
     """The bytes of a file from `start` to before `end`, in small portions."""
-    with telling(path, "cannot be read"), open(path, "rb", buffering=0) as file:
+    with telling(path, "cannot be read"), to_read(path) as file:
         file.seek(start)
         while start < end and (chunk := file.read(min(READ, end - start))):
             yield chunk
@@ -65,7 +66,7 @@ def append(path: Path, chunks: Iterable[bytes]) -> None:
     with telling(path, "cannot be added to"):
         path = Path(os.path.realpath(path))
         is_new = not path.exists()
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        handle = opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             _append(handle, chunks)
         except BaseException:
@@ -80,7 +81,7 @@ def append(path: Path, chunks: Iterable[bytes]) -> None:
 def cut(path: Path, size: int) -> None:
     """Shorten a file to `size` bytes."""
     with telling(path, "cannot be shortened"):
-        handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        handle = opened(path, os.O_WRONLY)
         try:
             os.ftruncate(handle, size)
             os.fsync(handle)

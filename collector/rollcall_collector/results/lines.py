@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from . import durable
+from . import durable, files
 from .durable import READ
-from .errors import telling
+from .errors import ResultsError, telling
 
 Key = tuple[int, int, int | None]
 """Task index, rollout index, and stage index where the row has one."""
@@ -48,14 +48,15 @@ class Tail:
 
 
 def lines(path: Path, end: int | None = None) -> Iterator[Line]:
-    """The lines that begin before `end`, without a bound all; none where there is no file."""
-    with telling(path, "cannot be read"), suppress(FileNotFoundError), open(path, "rb", buffering=READ) as file:
-        start = 0
-        for number, raw in enumerate(file, 1):
-            if end is not None and start >= end:
-                return
+    """The lines that begin before `end`, without a bound all; none where there is no file. Raises `ResultsError`."""
+    with telling(path, "cannot be read"), suppress(FileNotFoundError), files.to_read(path, READ) as file:
+        start, number = 0, 1
+        while (end is None or start < end) and (raw := file.readline(files.LONGEST_LINE)):
+            if len(raw) == files.LONGEST_LINE and raw[-1:] != b"\n":
+                long = f"line {number} has more than {files.LONGEST_LINE} bytes"
+                raise ResultsError(f"{path}: {long}; take it out and run this again")
             yield Line(number, start, raw)
-            start += len(raw)
+            start, number = start + len(raw), number + 1
 
 
 def rows(path: Path) -> Iterator[tuple[int, bytes, dict[str, Any] | None]]:
@@ -81,7 +82,7 @@ def key_of(row: Mapping[str, Any]) -> Key | None:
 
 def tail_of(path: Path) -> Tail | None:
     """How a file ends, by a look at its end only; None where there is no file or nothing in it."""
-    with telling(path, "cannot be read"), suppress(FileNotFoundError), open(path, "rb", buffering=0) as file:
+    with telling(path, "cannot be read"), suppress(FileNotFoundError), files.to_read(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size == 0:
             return None
@@ -89,7 +90,8 @@ def tail_of(path: Path) -> Tail | None:
         if last == b"\n":
             return Tail(size, size, "ended")
         start = _last_line(file.fileno(), size)
-        whole = last != b"\0" and _is_whole(b"".join(durable.piece(path, start, size)))
+        whole = last != b"\0" and size - start < files.LONGEST_LINE
+        whole = whole and _is_whole(b"".join(durable.piece(path, start, size)))
         return Tail(start, size, "unended" if whole else "torn")
     return None
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from . import files
 from .errors import ResultsError, telling
 from .names import lock_path
 
@@ -86,7 +87,7 @@ def held_by(output: Path) -> dict[str, Any] | None:
     path = lock_path(output)
     with telling(path, "cannot be looked at"):
         try:
-            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            handle = files.opened(path, os.O_RDONLY)
         except FileNotFoundError:
             return None
         try:
@@ -109,7 +110,7 @@ def holding(output: Path, lock: Lock | None) -> Iterator[Lock]:
 
 def _try(path: Path) -> Lock | None:
     with telling(path, "cannot be locked"):
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        handle = files.opened(path, os.O_RDWR | os.O_CREAT)
         try:
             if _flock(handle, fcntl.LOCK_EX) and _is_still(path, handle):
                 lock, handle = Lock(path, handle), -1
@@ -153,8 +154,8 @@ def _with_about(lock: Lock, about: dict[str, Any]) -> Lock:
 
 def _about(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        found = json.loads(files.read(path))
+    except (OSError, ValueError, RecursionError, ResultsError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -9,7 +9,7 @@ from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
-from . import durable
+from . import durable, files
 from .errors import telling
 from .names import metrics_path
 
@@ -41,7 +41,7 @@ def how_to_compute(output: Path) -> str:
 
 def _has_numbers(path: Path, names: Container[str]) -> bool:
     with telling(path, "cannot be read"):
-        text = path.read_bytes()
+        text = files.read(path)
     try:
         entries = json.loads(text)
     except (ValueError, RecursionError):

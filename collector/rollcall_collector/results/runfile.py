@@ -6,12 +6,14 @@ these files afterwards renews both. Every other name in it stays as it is.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from . import durable
+from ..contract.exchange import ID
+from . import durable, files
 from .errors import ResultsError, telling
 from .names import failures_path, run_path
 
@@ -27,7 +29,7 @@ def read(output: Path) -> dict[str, Any]:
     path = run_path(output)
     with telling(path, "cannot be read"):
         try:
-            text = path.read_bytes()
+            text = files.read(path)
         except FileNotFoundError as error:
             cure = "give the path of the run's output; a run that was not attached has none"
             raise NoRunError(f"{path}: there is no such file, so the run of {output} is not known; {cure}") from error
@@ -35,7 +37,7 @@ def read(output: Path) -> dict[str, Any]:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ResultsError(f"{path}: not a run file ({error}); put it back from a copy") from error
-    if not isinstance(found, dict) or not isinstance(found.get("run"), str):
+    if not isinstance(found, dict) or not isinstance(found.get("run"), str) or not re.fullmatch(ID, found["run"]):
         raise ResultsError(f"{path}: names no run; put it back from a copy")
     if found.get("version") != VERSION:
         cure = "use the gym-rollcall that wrote it"
@@ -51,6 +53,21 @@ def stamps(output: Path) -> dict[str, dict[str, int] | None]:
 def is_current(run: Mapping[str, Any], output: Path) -> bool:
     """Whether the two files are still those that the kept gate speaks of."""
     return isinstance(run.get("gate"), dict) and run.get("files") == stamps(output)
+
+
+NOT_KEPT = "what was unattributed or not inspected before the rebuild is not known"
+
+
+def doubts_kept(run: Mapping[str, Any], benchmark: str, succeeded: int) -> list[str]:
+    """What rows do not tell of a benchmark with so many successes: what the kept gate doubted, or that there is none
+    which knew of so many."""
+    gate = run.get("gate")
+    if not isinstance(gate, dict):
+        return [NOT_KEPT]
+    known = [each for each in gate["benchmarks"] if each["benchmark"] == benchmark]
+    if not known or known[0]["succeeded"] < succeeded:
+        return [NOT_KEPT]
+    return [f"before the rebuild: {text}" for text in gate["reasons"] if text in known[0]["reason"]]
 
 
 def renew(output: Path, gate: Mapping[str, Any]) -> None:

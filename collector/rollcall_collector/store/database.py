@@ -12,6 +12,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
+from ..hiding import hidden
 from . import damage
 from .bulk import as_json
 from .migrations import NewerSchemaError, bring_up_to_date
@@ -66,8 +67,8 @@ def _parsed(url: str) -> tuple[URL, str]:
         parsed = make_url(url)
     except ArgumentError as error:
         cure = "write sqlite:////absolute/path or postgresql://USER@HOST/NAME"
-        raise DatabaseError(f"database {url!r}: not a database URL ({error}); {cure}") from error
-    name, shown = parsed.get_backend_name(), parsed.render_as_string(hide_password=True)
+        raise DatabaseError(f"database {hidden(url)!r}: not a database URL; {cure}") from error
+    name, shown = parsed.get_backend_name(), hidden(parsed.render_as_string(hide_password=True))
     if name not in ("sqlite", "postgresql", "postgres"):
         raise DatabaseError(
             f"database {shown!r}: {name} is not supported; use sqlite:///path or postgresql://USER@HOST/NAME"

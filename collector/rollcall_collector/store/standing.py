@@ -3,9 +3,9 @@
 A proxy that follows another one at its address is told the calls that stand failed, of dispatches that are open, or
 were when it began to serve: it may have seen more of them before it could ask.
 
-A call's id ends with the line of its proxies and a number of its own (`c-PRINT-LINE-NUMBER`): whoever asks takes over
-what its own line has seen, since another proxy that lives goes on with its own. A dispatch of which only other proxies
-have told so far is open too.
+A call's id names the line of its proxies (`c-PRINT-LINE-PROCESS.NUMBER`): whoever asks takes over what its own line
+has seen, since another proxy that lives goes on with its own. A dispatch of which only other proxies have told so far
+is open too.
 """
 
 from collections.abc import Iterable

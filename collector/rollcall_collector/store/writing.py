@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from pydantic import Field
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, func, null, select, update
 
-from ..contract.exchange import Id
+from ..contract.exchange import FilePath, Id, Name, Whole
 from ..contract.identity import rollout_id
 from ..contract.policy import Policy
 from .dialect import alone, insert
@@ -16,7 +16,7 @@ from .schema import benchmarks, rollouts, runs, sessions
 from .totals import MISSING, Difference
 from .working import portions
 
-Index = Annotated[int, Field(ge=0)]
+Index = Whole
 Expected = tuple[str, Index, Index, Index | None]
 """(benchmark, task index, rollout index, stage index)"""
 
@@ -37,7 +37,7 @@ class InputsChangedError(Exception):
 class CountedAsZero:
     """What the user counts as zero by Gym's options (nemo_gym 0.6 and later): failure classes, and missing rollouts."""
 
-    classes: tuple[str, ...] = ()
+    classes: Annotated[tuple[Name, ...], Field(max_length=1000)] = ()
     missing: bool = False
 
 
@@ -47,12 +47,12 @@ class Session:
 
     session: Id
     run: Id
-    mode: str
-    output: str | None = None
-    launch: str | None = None
-    gym: str | None = None
-    host: str | None = None
-    pid: int | None = None
+    mode: Name
+    output: FilePath | None = None
+    launch: Name | None = None
+    gym: Name | None = None
+    host: Name | None = None
+    pid: Whole | None = None
     attached: bool = True
     counted_as_zero: CountedAsZero | None = None
     reverifies: Id | None = None
@@ -164,6 +164,13 @@ def _expected_row(run: str, item: Expected) -> dict[str, Any]:
 def accept_unattributed(connection: Connection, run: str, reason: str, now: float) -> bool:
     """Note that a person accepts a run's unattributed failures so far; whether there is such a run."""
     changes = {"accepted_at": now, "accepted_reason": reason}
+    return bool(connection.execute(update(runs).where(runs.c.run == run).values(changes)).rowcount)
+
+
+def accept_rebuilt(connection: Connection, run: str, reason: str) -> bool:
+    """Note that a person accepts what a rebuild of a run could not know; whether there is such a run."""
+    before = connection.execute(select(runs.c.accepted_reason).where(runs.c.run == run)).scalar()
+    changes = {"lost": null(), "accepted_reason": f"{before}; {reason}" if before else reason}
     return bool(connection.execute(update(runs).where(runs.c.run == run).values(changes)).rowcount)
 
 

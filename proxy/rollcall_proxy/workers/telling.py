@@ -76,11 +76,10 @@ class Telling:
             self._in_flight = in_flight
             self._seen.clear()
 
-    def ended_badly(self, exchange: Exchange, bad: Bad, leaving: bool, then: Callable[[], None]) -> None:
+    def ended_badly(self, exchange: Exchange, bad: Bad, leaving: bool, then: Callable[[], None]) -> bool:
         """Have an exchange tagged once; `then` is called when its tag is stored, and all workers know of it."""
         if exchange.tagged:
-            later(then)
-            return
+            return True
         exchange.tagged = True
         tag, key = exchange.tag(NO_CALL, bad, now()), exchange.key()
         if tag.dispatch is not None:
@@ -89,6 +88,7 @@ class Telling:
         about = {"tag": tag, "key": key_as_json(key), "leaving": leaving, "hint": hint_in(bad), "number": number}
         self._channel.send("bad", about | {"url": exchange.upstream.url, "named": _named(exchange)})
         self._storing[number] = (exchange, bad, then)
+        return False
 
     def close(self) -> None:
         """Wait for no tag any more; what has been told is stored all the same."""

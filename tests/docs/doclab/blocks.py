@@ -4,6 +4,7 @@
 ```console tested-by=FILE::NAME    not run here; the named test is
 ```json generated=NAME             made by docs/generate.py
 ```toml rules                      read as a file of the user's rules
+```toml settings                   read as a file of settings
 ```text, ```mermaid                no example
 """
 
@@ -63,7 +64,7 @@ def problem(block: Block) -> str:
     if block.language == "json":
         return "" if list(block.marks) == ["generated"] else "json is to be generated=NAME"
     if block.language == "toml":
-        return "" if list(block.marks) == ["rules"] else "toml is to be rules"
+        return "" if list(block.marks) in (["rules"], ["settings"]) else "toml is to be rules or settings"
     if block.language not in SHELL:
         return f"language {block.language!r} is none that is checked"
     if not block.marks:
