@@ -22,6 +22,8 @@ _REMEMBERED = 200_000
 """Dispatches whose run is remembered after their end."""
 _ELSEWHERE = 20_000
 """Pages of dispatches that were not begun here."""
+MOST_CALLS = 10_000
+"""Failed calls of a dispatch that are told apart. Further ones count as one, which nothing heals."""
 _TOGETHER = 1000
 """Calls in one event."""
 _GENERATING = ("model", "judge")
@@ -49,6 +51,8 @@ class Book:
     response: dict[str, Any] | None = None
     verified: tuple[bytearray, str] | None = None
     inherits: bool = False
+    rest: str | None = None
+    """The call that all those count as that are too many to be told apart."""
 
     def standing(self) -> Iterator[str]:
         """The ids of the calls that stand failed."""
@@ -121,8 +125,12 @@ class Ledger:
         """The id of the call that a bad exchange belongs to."""
         if dispatch is None:
             return self._new_id("", key)
-        book, new_id = self._book(dispatch), partial(self._new_id, dispatch, key)
-        return book.calls.ended_badly(_known_as(book, dispatch, key), started_at, ended_at, new_id)
+        book = self._book(dispatch)
+        known = _known_as(book, dispatch, key)
+        if len(book.roles) >= MOST_CALLS and known not in book.calls.failed:
+            book.rest = book.rest or self._new_id("", key)  # of no dispatch: no successor takes it for this one call
+            return book.rest
+        return book.calls.ended_badly(known, started_at, ended_at, partial(self._new_id, dispatch, key))
 
     def add(self, tag: Tag) -> bool:
         """Keep a tag on its dispatch's page; whether it changes what has been told of its call, as outlived."""
