@@ -215,6 +215,14 @@ ROUTES: tuple[Route, ...] = (
         problems=[404],
     ),
     Route("GET", "/v1/policy", "policy", "The policy in force", "service", answer=answers.PolicyInForce),
+    Route(
+        "GET",
+        "/v1/clock",
+        "clock",
+        "The time that sessions are judged by",
+        "service",
+        answer=answers.Clock,
+    ),
     Route("GET", "/healthz", "healthz", "The process lives", "service", answer=answers.Said),
     Route(
         "GET",
