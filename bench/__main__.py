@@ -48,7 +48,8 @@ def main() -> int:
     print("\n".join([*facts.lines, "", table(rows)]))
     results = {"facts": facts.lines, "rows": [row.as_dict() for row in rows]}
     (cache() / "results.json").write_bytes(orjson.dumps(results, option=orjson.OPT_INDENT_2))
-    if options.write or (options.only == list(MEASURES) and not failed):
+    whole = options.only == list(MEASURES) and not failed
+    if whole if options.write is None else options.write:
         part = "" if options.only == list(MEASURES) else ", ".join(options.only)
         DOCUMENT.write_text(written(DOCUMENT.read_text(), rows, facts, part))
         said(f"written into {DOCUMENT.relative_to(PROJECT)}")
@@ -91,7 +92,11 @@ def _options() -> argparse.Namespace:
         "--gym", type=int, nargs="?", const=1000, default=0, help="so many rollouts of real Gym too (1,000)"
     )
     parser.add_argument("--postgres", default=None, help="URL of a PostgreSQL database for the collector's events")
-    parser.add_argument("--write", action="store_true", help="write what is measured into docs/performance.md")
+    parser.add_argument(
+        "--write",
+        action=argparse.BooleanOptionalAction,
+        help="write what is measured into docs/performance.md; default: where all of it was measured",
+    )
     return parser.parse_args()
 
 

@@ -87,7 +87,11 @@ class Stage:
         if token is not None:
             named["Authorization"] = f"Bearer {token}"
         async with self.http.request(method, url, json=value, headers=named, allow_redirects=False) as answer:
-            return Came(answer.status, dict(answer.headers), await answer.text())
+            return Came(
+                answer.status,
+                {name: ", ".join(answer.headers.getall(name)) for name in answer.headers},
+                await answer.text(),
+            )
 
     async def registers(
         self, url: str, token: str | None = None, name: str = "model", kind: str = "responses_api_models"

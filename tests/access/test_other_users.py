@@ -125,6 +125,16 @@ async def test_a_call_of_a_dispatch_that_is_refused_fails_its_rollout(stage: Sta
     assert "ROLLCALL_PROXY_ALLOW_UIDS" in row.json["_ng_failure_message"]
 
 
+async def test_what_is_kept_can_be_read_by_nobody_else(stage: Stage) -> None:
+    """The database and what lies beside it, and the spool."""
+    stage.folder = stage.folder / "state" / "rollcall"
+    await run_of_ones_own(stage)
+    database, spool = stage.folder / "c.sqlite3", stage.folder / "spool"
+    kept = [path.stat().st_mode & 0o777 for path in (*database.parent.glob("c.sqlite3*"), stage.folder, spool)]
+    assert {*kept[:-2]} == {0o600}
+    assert kept[-2:] == [0o700, 0o700]
+
+
 def test_users_are_told_by_names_too() -> None:
     """Those of this machine."""
     assert Users(["root", "own", "12345"])

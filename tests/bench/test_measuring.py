@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from bench.load.wrk import parsed
 from bench.measures import Row, percentile, ratio
+from bench.measures.latency import Taken
 from bench.table import BEGIN, END, Facts, written
 
 FACTS = Facts(("- a machine",))
@@ -73,3 +74,13 @@ def test_rows_of_a_part_take_the_place_of_those_that_tell_the_same() -> None:
 def test_a_document_without_markers_is_refused() -> None:
     with pytest.raises(ValueError, match="put them back"):
         written(f"{BEGIN} but no end", [ROW], FACTS)
+
+
+def test_latency_is_judged_by_what_is_added_and_beside_envoy() -> None:
+    quick = {"direct": 0.1, "envoy": 0.2, "rollcall": 0.35}
+    taken = Taken(quick, {"direct": 1.0, "envoy": 1.5, "rollcall": 2.4}, {}, {})
+    assert (taken.words("rollcall"), taken.reached) == ("+0.25/+1.40 ms", True)
+    assert replace(taken, p50=quick | {"rollcall": 0.45}).reached is False
+    assert replace(taken, p99={"direct": 1.0, "envoy": 1.5, "rollcall": 2.6}).reached is False
+    assert replace(taken, errors={"rollcall": 1}).reached is False
+    assert replace(taken, p50={"direct": 0.1, "rollcall": 0.2}).reached is None

@@ -15,6 +15,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, insert, select, text
 from sqlalchemy.exc import DBAPIError
 
+from ..private import make_file
 from .schema import metadata, notes
 
 log = logging.getLogger(__name__)
@@ -110,6 +111,7 @@ def set_aside(path: Path) -> str:
     for suffix in ("-wal", "-shm", ""):
         if (part := Path(f"{path}{suffix}")).exists():
             part.rename(f"{kept}{suffix}")
+    make_file(path)
     Path(f"{path}.suspect").unlink(missing_ok=True)
     note = f"the database {path} was damaged: it lies in {kept}, and a new one was begun; rebuild runs from their files"
     log.error("%s", note)
