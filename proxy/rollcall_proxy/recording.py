@@ -27,6 +27,7 @@ from .policy_in_force import PolicyInForce
 from .repeats import Repeats
 from .roles import MODEL_ROLES
 from .sender import Sender
+from .settings import ProxySettings
 from .spans import Spans
 
 log = logging.getLogger(__name__)
@@ -86,8 +87,11 @@ class Good:
 class Records:
     """Writes down how exchanges ended, for the collector and for this proxy's own verdicts."""
 
-    def __init__(self, ledger: Ledger, sender: Sender, in_force: PolicyInForce, spans: Spans) -> None:
+    def __init__(
+        self, ledger: Ledger, sender: Sender, in_force: PolicyInForce, spans: Spans, settings: ProxySettings
+    ) -> None:
         self._ledger, self._sender, self.in_force, self.spans = ledger, sender, in_force, spans
+        self._excerpts, self._answers = settings.excerpts, settings.answers
         self._repeats = Repeats()
         self._looking: set[asyncio.Task[None]] = set()
         self.spread: Spread | None = None
@@ -136,6 +140,10 @@ class Records:
         self.spans.ended(exchange, bad.what, bad.status, call)
         return self.keep(exchange.tag(call, bad, ended_at), key, then)
 
+    def discreet(self, tag: Tag) -> Tag:
+        """The tag, without the server's text where none is to be kept."""
+        return tag if self._excerpts else replace(tag, excerpt="")
+
     def called(self, tag: Tag, key: CallKey) -> Tag:
         """The tag with the call that it belongs to."""
         return replace(tag, call=self._ledger.call_of(tag.dispatch, key, tag.started_at, tag.ended_at))
@@ -145,6 +153,7 @@ class Records:
 
         Whether nobody need wait for that; else `then` is called later, once it is done.
         """
+        tag = self.discreet(tag)
         told = self._repeats.take(tag, tag.ended_at, at_once=self._ledger.add(tag))
         awaited: list[asyncio.Future[Any]] = []
         if told and self._ledger.is_open(tag.dispatch) and self._sender.has_room:
@@ -217,7 +226,7 @@ class Records:
     def note_verified(self, exchange: Exchange, failed: bool = False) -> None:
         """Keep what a `/verify` was asked to judge, where it or a judge below it failed: judging can be repeated."""
         dispatch = exchange.dispatch
-        if exchange.role != "verify" or dispatch is None or exchange.sent is None:
+        if exchange.role != "verify" or dispatch is None or exchange.sent is None or not self._answers:
             return
         body, coding = exchange.sent.body, exchange.head.fields.get("content-encoding", "")
         if not (failed or exchange.tagged or self._ledger.judge_failed(dispatch)):

@@ -82,7 +82,7 @@ class Proxy:
         self.watch = Watch(sessions.runs_on)
         self.span_sender = SpanSender(posting, f"q-{uuid4().hex}", settings.spans_waiting)
         self.spans = Spans(self.span_sender, settings.spans)
-        self.records = Records(ledger, self.sender, self.in_force, self.spans)
+        self.records = Records(ledger, self.sender, self.in_force, self.spans, settings)
         hearing = Hearing(
             records=self.records, ledger=ledger, carriers=carriers, watch=self.watch, spans=self.span_sender
         )
