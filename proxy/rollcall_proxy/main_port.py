@@ -176,8 +176,8 @@ class MainPort:
     ) -> tuple[str, list[dict[str, str]]]:
         """The config with the listeners' addresses, those of a session of its own where one is given."""
         try:
-            config = GymConfig(text)
-            servers = config.servers()
+            config = await asyncio.to_thread(GymConfig, text)
+            servers, references = config.servers(), config.references()
             listeners, providers = self._listeners, self._providers(config)
             new = [each for each in (*servers, *providers) if listeners.at(each.url) is None]
             await self._reach.admit(new, request.remote or "")
@@ -189,7 +189,7 @@ class MainPort:
             raise Problem(403, "a server may not be registered", str(error)) from error
         except OwnAddressError as error:
             raise Problem(409, "a listener cannot be an upstream", str(error)) from error
-        self._relate(config)
+        self._relate(references)
         await self.keep()
         addresses = {each.name: each.address if each.name != own else _real(each.url) for each in known}
         endpoints = {each.name: each.listener for each in watched}
@@ -209,9 +209,8 @@ class MainPort:
     def _providers(self, config: GymConfig) -> list[GymServer]:
         return config.providers() if self._settings.watch_providers else []
 
-    def _relate(self, config: GymConfig) -> None:
+    def _relate(self, references: dict[str, tuple[str, ...]]) -> None:
         """Tell the collector, once, which servers can call which."""
-        references = config.references()
         if references and references != self._related:
             self._related = references
             self._sender.put(Topology(references))

@@ -6,7 +6,8 @@ told to it (`workers.telling`, `workers.hearing`).
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,14 +23,19 @@ from .clock import now
 from .departing import HINT_BYTES, is_hint
 from .encoding import decoded
 from .exchange import Bad, Exchange
+from .inheriting import Standing
 from .ledger import Ledger
 from .policy_in_force import PolicyInForce
 from .repeats import Repeats
 from .roles import MODEL_ROLES
 from .sender import Sender
+from .settings import ProxySettings
 from .spans import Spans
 
 log = logging.getLogger(__name__)
+
+_EARLY = 20_000
+"""Good exchanges that are remembered until it is known what stood failed at the last proxy here."""
 
 NO_CALL = ""
 """Stands in a tag of which it is not known yet to which call it belongs."""
@@ -86,11 +92,15 @@ class Good:
 class Records:
     """Writes down how exchanges ended, for the collector and for this proxy's own verdicts."""
 
-    def __init__(self, ledger: Ledger, sender: Sender, in_force: PolicyInForce, spans: Spans) -> None:
+    def __init__(
+        self, ledger: Ledger, sender: Sender, in_force: PolicyInForce, spans: Spans, settings: ProxySettings
+    ) -> None:
         self._ledger, self._sender, self.in_force, self.spans = ledger, sender, in_force, spans
+        self._excerpts, self._answers = settings.excerpts, settings.answers
         self._repeats = Repeats()
         self._looking: set[asyncio.Task[None]] = set()
         self.spread: Spread | None = None
+        self._early: deque[Good] | None = None
 
     def untold(self, dispatch: str | None = None) -> list[Tag]:
         """Tags that have only been counted so far, of one dispatch where one is named: from now on they are told."""
@@ -136,6 +146,10 @@ class Records:
         self.spans.ended(exchange, bad.what, bad.status, call)
         return self.keep(exchange.tag(call, bad, ended_at), key, then)
 
+    def discreet(self, tag: Tag) -> Tag:
+        """The tag, without the server's text where none is to be kept."""
+        return tag if self._excerpts else replace(tag, excerpt="")
+
     def called(self, tag: Tag, key: CallKey) -> Tag:
         """The tag with the call that it belongs to."""
         return replace(tag, call=self._ledger.call_of(tag.dispatch, key, tag.started_at, tag.ended_at))
@@ -145,6 +159,7 @@ class Records:
 
         Whether nobody need wait for that; else `then` is called later, once it is done.
         """
+        tag = self.discreet(tag)
         told = self._repeats.take(tag, tag.ended_at, at_once=self._ledger.add(tag))
         awaited: list[asyncio.Future[Any]] = []
         if told and self._ledger.is_open(tag.dispatch) and self._sender.has_room:
@@ -185,8 +200,22 @@ class Records:
         if good.dispatch is not None:
             self._sender.put(NotInspected(good.dispatch, good.server, good.ended_at))
 
+    def expect(self) -> None:
+        """What stood failed at the last proxy here will be known later."""
+        self._early = deque(maxlen=_EARLY)
+
+    def inherit(self, standing: Iterable[Standing]) -> None:
+        """Now it is known: good exchanges that have been seen meanwhile may have healed it."""
+        early, self._early = self._early or (), None
+        self._sender.put(*self._ledger.inherit(standing, now()))
+        for good in early:
+            self.heal(good)
+
     def heal(self, good: Good) -> None:
         """Note what a good exchange heals."""
+        if self._early is not None and good.dispatch is not None:
+            key = good.key()
+            self._early.append(replace(good, key=lambda: key))
         healed = self._ledger.heal(good.dispatch, good.key, good.started_at, good.ended_at)
         if healed is not None:
             self._tell(self.untold(healed.dispatch), healed)
@@ -217,7 +246,7 @@ class Records:
     def note_verified(self, exchange: Exchange, failed: bool = False) -> None:
         """Keep what a `/verify` was asked to judge, where it or a judge below it failed: judging can be repeated."""
         dispatch = exchange.dispatch
-        if exchange.role != "verify" or dispatch is None or exchange.sent is None:
+        if exchange.role != "verify" or dispatch is None or exchange.sent is None or not self._answers:
             return
         body, coding = exchange.sent.body, exchange.head.fields.get("content-encoding", "")
         if not (failed or exchange.tagged or self._ledger.judge_failed(dispatch)):

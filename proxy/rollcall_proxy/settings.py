@@ -150,6 +150,11 @@ class ProxySettings(Limits, AccessSettings):
         description="bytes of an answer that are read for what it says; a larger one counts as not inspected",
     )
 
+    excerpts: bool = Field(True, description="keep the beginning of a failed answer's text, without secrets")
+    answers: bool = Field(
+        True,
+        description="keep a failed rollout's own answer, and what was to be judged, to judge it again",
+    )
     spans: int = Field(
         5000,
         ge=0,

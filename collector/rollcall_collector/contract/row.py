@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from .answer import is_episode
+from .excerpt import excerpt_of
 from .exchange import EXCERPT_LIMIT, DispatchBegun, DispatchEnded, Tag
 from .verdict import Verdict
 
@@ -102,7 +103,7 @@ def _gym_keys(ended: DispatchEnded, verdict: Verdict) -> dict[str, Any]:
     }
     failure = (ended.answer or {}).get("failure")
     if isinstance(failure, Mapping):
-        keys["_ng_failure_message"] = str(failure.get("failure_reason"))[:EXCERPT_LIMIT]
+        keys["_ng_failure_message"] = excerpt_of(str(failure.get("failure_reason")))
     if verdict.terminal or (isinstance(failure, Mapping) and failure.get("terminal")):
         keys["_ng_failure_terminal"] = True
     return {key: value for key, value in keys.items() if value is not None}
