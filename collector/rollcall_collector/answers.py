@@ -358,6 +358,19 @@ class Reapplication(Answer):
     moves: Moves
 
 
+class StandingCall(Answer):
+    dispatch: str
+    call: str
+    server: str
+    role: str
+    ended_at: float
+    outlived: bool
+
+
+class Standing(Answer):
+    calls: list[StandingCall]
+
+
 class PolicyInForce(Answer):
     """The rules that bend what a failure is; see the contract."""
 

@@ -41,7 +41,9 @@ def guard_of(settings: AccessSettings, *names: str) -> Guard:
     """A service's, by its settings; `names` are further ones under which it is asked. Raises ValueError."""
     host, _ = split_address(settings.listen)
     prefix = settings.model_config.get("env_prefix", "")
-    access = Access(settings.tokens, [host, socket.gethostname(), *settings.host_names, *names], prefix)
+    machine = socket.gethostname()
+    known = [host, machine, machine.partition(".")[0], *settings.host_names, *names]
+    access = Access(settings.tokens, known, prefix)
     return Guard(access, Refusals(), settings.users)
 
 

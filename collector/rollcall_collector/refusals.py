@@ -29,7 +29,8 @@ class Refusals:
             return
         self._said.add(known)
         more = "; further peers are only counted" if len(self._said) == _SAID else ""
-        log.warning("refused %s (%s): %s; this peer's next ones are only counted%s", peer, reason, text, more)
+        what = f"refused {peer} ({reason}): {text}; this peer's next ones are only counted{more}"
+        log.warning("%s", "".join(each if each.isprintable() else "?" for each in what))  # strangers have words in it
 
     def collect(self) -> Iterator[Metric]:
         """The numbers."""

@@ -54,7 +54,7 @@ class Users:
         uid = _user_of(peer, here, connection.family)
         if uid in self._allowed:
             return None
-        who = "a user who cannot be told, whose connection is closed already" if uid is None else f"user {uid}"
+        who = "whoever has closed this connection already" if uid is None else f"user {uid}"
         return f"{who} is not among allow_uids, those who may connect from this machine"
 
 

@@ -151,6 +151,14 @@ def test_an_attach_that_cannot_be_loaded_stops_a_server_with_4(tmp_path: Path) -
     assert len(done.err.splitlines()) == 1
 
 
+@pytest.mark.parametrize("text", ["long", "0", "-1", "inf", "nan"])
+def test_a_variable_that_is_no_time_is_named(text: str, proxy: FakeProxy) -> None:
+    """The process stops, as with any attach that does not work."""
+    done = run_gym("import nemo_gym.server_utils", ROLLCALL_PROXY=proxy.url, ROLLCALL_ATTACH_TIMEOUT=text)
+    assert done.status == 4
+    assert f"ROLLCALL_ATTACH_TIMEOUT = '{text}' is no number of seconds above 0" in done.err
+
+
 def test_every_fitting_is_hooked_and_every_hook_has_one() -> None:
     """The file cannot import the table, so both name the modules."""
     code = "import sitecustomize as s; from rollcall_attach.fitting import FITTINGS\n"

@@ -78,6 +78,24 @@ class Nodes(World):
         for cable in self.cables:
             cable.leads_to(port)
 
+    @asynccontextmanager
+    async def cut_off(self, machine: int, for_s: float) -> AsyncIterator[None]:
+        """A machine's proxy reaches no collector while the block runs, and for so many seconds at the least."""
+        until = asyncio.get_running_loop().time() + for_s
+        await self.cables[machine].cut()
+        yield
+        await asyncio.sleep(until - asyncio.get_running_loop().time())
+        await self.cables[machine].start()
+
+    async def proxy_dies(self, number: int) -> None:
+        """kill -9."""
+        await self.proxying[number].end(signal.SIGKILL)
+
+    async def proxy_returns(self, number: int) -> None:
+        """A successor, at the same listeners."""
+        await self.proxying[number].start()
+        await self.proxying[number].up()
+
     async def plays(self, play: Play, name: str = "agent", **others: FakeServer) -> FakeServer:
         """Each proxy knows all servers; the agent's calls go through its own machine's, the verifier's too."""
         self.servers = {name: fakes.agent(self.http, self.seen_from[AGENTS], play), **others}

@@ -7,6 +7,7 @@ statement for each row costs PostgreSQL, and its driver, more than the row: it g
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -84,14 +85,14 @@ def _run(
     each, together = statements
     if is_postgresql(connection) and (given := _as_one(table, names, rows)) is not None:
         return connection.exec_driver_sql(together, (given,)).rowcount
-    columns = [_FORMS.get(type(table.c[name].type), list)([row[name] for row in rows]) for name in names]
+    columns = [_FORMS.get(type(table.c[name].type), list)(list(map(itemgetter(name), rows))) for name in names]
     return connection.exec_driver_sql(each, list(zip(*columns, strict=True))).rowcount
 
 
 def _as_one(table: Table, names: Sequence[str], rows: Sequence[Row]) -> str | None:
     """The rows as one JSON value. None where one has what PostgreSQL takes only in JSON that it leaves as it is: a NUL,
     or half of a surrogate pair, for which `as_json` has to go the slow way."""
-    columns = [_FORMS_IN_JSON.get(type(table.c[name].type), list)([row[name] for row in rows]) for name in names]
+    columns = [_FORMS_IN_JSON.get(type(table.c[name].type), list)(list(map(itemgetter(name), rows))) for name in names]
     try:
         given = orjson.dumps([dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)])
     except TypeError:
@@ -118,6 +119,8 @@ def as_json(value: Any) -> str | None:
 
 
 def _plain(column: Column) -> Column:
+    if "\0" not in "".join(filter(None, column)):
+        return column
     return [value.replace("\0", "\ufffd") if value is not None and "\0" in value else value for value in column]
 
 
