@@ -279,6 +279,10 @@ class Collector:
             raise Problem(404, "not found", f"no run has the id {run}")
         return await self.status(request)
 
+    async def clock(self, _: web.Request) -> web.Response:
+        """What time it is, for proxies."""
+        return json_response({"now": self._now()})
+
     async def policy(self, _: web.Request) -> web.Response:
         """The policy in force, for proxies."""
         return json_response(self._policy.as_dict())
