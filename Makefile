@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 GYM_VERSIONS := 0.4.0 0.5.1 0.6.0 0.7.0
 FITS := import sys; sys.exit(sys.version_info < (3, 11))
 
-.PHONY: setup demo demo-gym test screenshots bench chaos lock lint format clean
+.PHONY: setup demo demo-gym test screenshots bench chaos nightly audit lock dist lint format clean
 .DEFAULT_GOAL := setup
 
 setup: $(READY)
@@ -53,6 +53,16 @@ bench: setup
 chaos: setup
 	$(BIN)/python -m chaos $(CHAOS)
 
+# The long forms of the tests, in hours: docs/nightly.md says what the last night found. NIGHTLY takes flags, such as
+# '--only cases,bytes'.
+nightly: setup
+	$(BIN)/python -m nightly $(NIGHTLY)
+
+# Known vulnerabilities of what is locked. Says so where the data cannot be had; ROLLCALL_REQUIRE_AUDIT=1 makes that a
+# failure.
+audit: setup
+	$(BIN)/python -m nightly.audit
+
 # What the image installs, with hashes: the newest that pyproject.toml allows, for every Python and system.
 LOCKED := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
   --custom-compile-command 'make lock' --upgrade --quiet
@@ -60,6 +70,12 @@ lock: setup
 	$(BIN)/uv pip compile pyproject.toml --extra postgresql $(LOCKED) --output-file requirements.lock
 	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' | \
 	  $(BIN)/uv pip compile - $(LOCKED) --output-file requirements-build.lock
+
+# Wheel and sdist in dist/, built as anyone would build them, and held by the tests of what is published.
+dist: setup
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m pytest tests/packaging
 
 lint: setup
 	$(BIN)/ruff check .
@@ -71,5 +87,5 @@ format: setup
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .demo .gym .bench .chaos dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .demo .gym .bench .chaos .nightly dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

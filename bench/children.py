@@ -33,11 +33,11 @@ class Child:
 
     def pids(self) -> list[int]:
         """It and its descendants."""
-        return _family(self.popen.pid)
+        return family(self.popen.pid)
 
     def cpu(self) -> float:
         """Seconds of processor time used so far, descendants included."""
-        return sum(_cpu(pid) for pid in self.pids())
+        return sum(cpu_of(pid) for pid in self.pids())
 
     def waited(self) -> float:
         """Seconds in which it could have run, and other work had the core (proc(5), schedstat)."""
@@ -126,16 +126,21 @@ def _until(seconds: float) -> Iterator[None]:
         time.sleep(0.02)
 
 
-def _family(pid: int) -> list[int]:
+def family(pid: int) -> list[int]:
+    """A process and its descendants; none where it has ended."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
         return []
-    return [pid, *(each for number in children for each in _family(int(number)))]
+    return [pid, *(each for number in children for each in family(int(number)))]
 
 
-def _cpu(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+def cpu_of(pid: int) -> float:
+    """Seconds of processor time that a process has used so far; none where it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 

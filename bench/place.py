@@ -2,6 +2,8 @@
 
 import os
 import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -32,16 +34,27 @@ def cores() -> list[int]:
 
 
 _CORES = sorted(os.sched_getaffinity(0))
+_shared: list[int] = []
 
 
 def proxy_cores(workers: int = 1) -> list[int]:
     """The last cores: those under measurement."""
-    return cores()[-workers:]
+    return list(_shared) or cores()[-workers:]
 
 
 def load_cores() -> list[int]:
     """All that is not a single proxy's: load, upstream, collector."""
-    return cores()[:-1] or cores()
+    return list(_shared) or cores()[:-1] or cores()
+
+
+@contextmanager
+def sharing(some: Sequence[int]) -> Iterator[None]:
+    """Whatever is started within the block has these cores, all of it the same."""
+    _shared[:] = some
+    try:
+        yield
+    finally:
+        _shared.clear()
 
 
 def free_port() -> int:

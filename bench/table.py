@@ -50,14 +50,33 @@ def table(rows: Iterable[Row]) -> str:
     return "\n".join(lines)
 
 
-def written(text: str, rows: Sequence[Row], facts: Facts) -> str:
-    """The document with a new table between its markers. Raises ValueError where a marker is missing."""
+def written(text: str, rows: Sequence[Row], facts: Facts, part: str = "") -> str:
+    """The document with a new table between its markers. Raises ValueError where a marker is missing.
+
+    Of a part that was measured alone the rows take the place of those that tell the same, or come last, and the facts
+    name it; the others stay with theirs.
+    """
     before, begun, rest = text.partition(BEGIN)
-    _, ended, after = rest.partition(END)
+    kept, ended, after = rest.partition(END)
     if not begun or not ended:
         raise ValueError(f"{BEGIN} and {END} must stand in the document; put them back")
-    body = "\n".join(facts.lines)
-    return f"{before}{BEGIN}\n{body}\n\n{table(rows)}\n{END}{after}"
+    lines = _joined(kept.splitlines(), rows, facts, part) if part else [*facts.lines, "", table(rows)]
+    return "\n".join([f"{before}{BEGIN}", *lines, f"{END}{after}"])
+
+
+def _joined(kept: Sequence[str], rows: Sequence[Row], facts: Facts, part: str) -> list[str]:
+    named = f"- {part} alone: "
+    said = [line for line in kept if line.startswith("- ") and not line.startswith(named)]
+    told = f"{named}{facts.lines[0].removeprefix('- ')}; {facts.lines[2].removeprefix('- ')}"
+    first, second, *measured = table(rows).splitlines()
+    new = {_first_cell(line): line for line in measured}
+    old = [line for line in kept if line.startswith("| ") and line not in (first, second)]
+    body = [new.pop(_first_cell(line), line) for line in old]
+    return [*said, told, "", first, second, *body, *new.values()]
+
+
+def _first_cell(line: str) -> str:
+    return line.split(" | ")[0]
 
 
 def _version_of(name: str, flag: str) -> str:

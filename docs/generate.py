@@ -58,7 +58,8 @@ proxy
 
 `rollcall.toml` in the working folder, or the one that `--config FILE` or `ROLLCALL_CONFIG` names. Its tables are
 {tables}; a key is the flag's name with `_` for `-`, a path is one from
-the file's folder. Only the owner may be able to read a file that has a secret in it.
+the file's folder. Only the owner may be able to read a file that has a secret in it, or
+a password in a URL.
 
 ```toml settings
 [collector]

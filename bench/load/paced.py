@@ -1,6 +1,6 @@
-"""A steady rate against several targets in turn, so that what disturbs one disturbs all.
+"""Requests against several targets in turn, so that what disturbs one disturbs all.
 
-Open loop: a request is sent when its time has come, whether earlier ones have been answered or not.
+`paced` is an open loop: a request is sent when its time has come, whether earlier ones have been answered or not.
 """
 
 import asyncio
@@ -12,18 +12,19 @@ from .connection import Connection, connect
 
 @dataclass
 class Target:
-    """Where requests go, and what they took in seconds."""
+    """Where requests go, and what they took in seconds; `connections` is how many were opened."""
 
     name: str
     url: str
     requests: Iterator[bytes]
     seconds: list[float] = field(default_factory=list)
     errors: int = 0
+    connections: int = 0
     _idle: list[Connection] = field(default_factory=list)
 
     async def one(self) -> None:
         """One exchange, on a connection that is idle or else new."""
-        connection = self._idle.pop() if self._idle else await connect(self.url)
+        connection = self._idle.pop() if self._idle else await self._connected()
         try:
             answer = await connection.send(next(self.requests))
         except OSError:
@@ -32,6 +33,10 @@ class Target:
         self.errors += answer.status != 200
         self.seconds.append(answer.seconds)
         self._idle.append(connection)
+
+    async def _connected(self) -> Connection:
+        self.connections += 1
+        return await connect(self.url)
 
     def close(self) -> None:
         """End the connections."""
@@ -47,5 +52,15 @@ async def paced(targets: list[Target], rate: float, seconds: float) -> None:
         for number in range(int(rate * seconds) * len(targets)):
             await asyncio.sleep(max(0.0, begin + number * step - loop.time()))
             group.create_task(targets[number % len(targets)].one(), name="paced")
+    for target in targets:
+        target.close()
+
+
+async def in_a_row(targets: list[Target], number: int, together: int = 50) -> None:
+    """Send so many requests to each target, each once the one before it is answered; targets take turns."""
+    for _ in range(number // together):
+        for target in targets:
+            for _ in range(together):
+                await target.one()
     for target in targets:
         target.close()

@@ -17,7 +17,7 @@ Round = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured, and with what."""
+    """How much is measured, and with what. `log` is the bytes of SQLite's log that a killed collector leaves behind."""
 
     rounds: int = 5
     seconds: int = 2
@@ -25,6 +25,7 @@ class Plan:
     rollouts: int = 1_000_000
     gym: int = 0
     postgres: str | None = None
+    log: int = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from urllib.parse import urlsplit
 import uvloop
 
 from ..children import NotStartedError
-from ..events import LIFE, batches, store
+from ..events import LIFE, batches
 from ..load.connection import connect
 from ..peers.rollcall import RUN, ask, collector
 from ..place import proxy_cores, scratch
+from ..stores import store
 from . import Plan, Round, Row, medians, ratio, said
 
 SENDERS = 4

@@ -6,9 +6,9 @@ from statistics import median
 from playwright.sync_api import Browser, sync_playwright
 
 from ..browser import FLAGS, chromium
-from ..events import store
 from ..peers.rollcall import collector
 from ..place import proxy_cores
+from ..stores import store
 from . import Plan, Row, said
 
 ROLLOUTS = 100_000

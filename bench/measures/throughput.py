@@ -7,7 +7,7 @@ the first says who got the processor, and the second what a request costs.
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from ..load.requests import NO_OWNER, owners_file
 from ..load.wrk import Load, load
 from ..peers import Peer, Running, envoy, floor, haproxy, mitmproxy, nginx, rollcall
 from ..peers.stories import every_call_is_told
-from ..place import cores, load_cores
+from ..place import cores, load_cores, sharing
 from . import Plan, Row, medians, ratio, ratios, said, started
 
 rollcall.AFTER_LOAD.append(every_call_is_told)
@@ -84,27 +84,33 @@ def measure(plan: Plan) -> Iterator[Row]:
 def measure_workers(plan: Plan) -> Iterator[Row]:
     """Two processes on two cores beside one on one.
 
-    Load and upstream need a core each: where there are none beside those two, they take their share of them, and what
-    was reached is said by processor time.
+    Load and upstream need a core each. Where there are none beside those two, all that is loaded with one process
+    shares one core, and all that is loaded with two shares two: what a second core brings, whoever makes use of it.
     """
     what, reach = "requests per second with --workers 2 against one process", "1.8"
     if not rollcall.knows_workers():
         yield Row(what, reach, "not measured: `rollcall proxy` has no --workers")
         return
-    with ExitStack() as stack:
-        upstream, how = stack.enter_context(haproxy.upstream()), Load(seconds=plan.seconds)
-        one = stack.enter_context(rollcall.proxy(upstream))
-        two = stack.enter_context(rollcall.proxy(upstream, workers=2))
-        sides = [Side("one", one, how, load_cores()), Side("two", two, how, cores())]
-        rates, costs, waited = alternated(sides, plan.rounds)
-        settled = _settled([one, two])
-    found, by_cpu = ratio(rates, "two", "one") or 0, 2 * (ratio(costs, "two", "one") or 0)
     alone = len(cores()) >= 4
-    share = f"waited for a core {100 * medians(waited)['two'] / 2:.0f}% of the time"
-    note = f"on {len(cores())} cores, {'' if alone else 'with load and upstream on the same; '}both {share}"
-    text = f"{medians(rates)['two']:,.0f}/s: {found:.2f}; {by_cpu:.2f} by processor time"
-    reached = (found if alone else by_cpu) >= 1.8
-    yield Row(what, reach, text, note, reached, {"rates": rates, "costs": costs, "settled": settled})
+    with ExitStack() as stack:
+        how = Load(seconds=plan.seconds)
+        one, two = (_crew(stack, how, number, None if alone else cores()[-number:]) for number in (1, 2))
+        rates, costs, waited = alternated([one, two], plan.rounds)
+        settled = _settled([one.running, two.running])
+    found, by_cpu = ratio(rates, "two", "one") or 0, 2 * (ratio(costs, "two", "one") or 0)
+    share = f"both waited for a core {100 * medians(waited)['two'] / 2:.0f}% of the time"
+    where = "beside load and upstream" if alone else "with load, upstream and collector; one had them on one core"
+    note = f"on two of {len(cores())} cores, {where}; {by_cpu:.2f} by the proxy's processor time; {share}"
+    text = f"{medians(rates)['two']:,.0f}/s against {medians(rates)['one']:,.0f}/s: {found:.2f}"
+    yield Row(what, reach, text, note, found >= 1.8, {"rates": rates, "costs": costs, "settled": settled})
+
+
+def _crew(stack: ExitStack, how: Load, workers: int, shared: Sequence[int] | None) -> Side:
+    """A proxy of so many processes with an upstream of its own; `shared` are the cores of all that belongs to it."""
+    with sharing(shared) if shared else nullcontext():
+        upstream = stack.enter_context(haproxy.upstream())
+        running = stack.enter_context(rollcall.proxy(upstream, workers=workers))
+    return Side({1: "one", 2: "two"}[workers], running, how, shared or cores()[:-workers])
 
 
 def measure_tags(plan: Plan) -> Iterator[Row]:

@@ -7,8 +7,8 @@ where there are tokens, one must be shown: to read, or to write.
 """
 
 import ipaddress
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from .tokens import Right, Tokens, shown_in
@@ -24,7 +24,8 @@ _CHANGES_ALL_THE_SAME = frozenset({"/global_config_dict_yaml"})
 _TOLD_BY = "told_by"
 """A GET with it says that a proxy has told all."""
 
-_CHALLENGES = 'Bearer realm="Rollcall", Basic realm="Rollcall", charset="UTF-8"'
+_CHALLENGES = ('Basic realm="Rollcall", charset="UTF-8"', 'Bearer realm="Rollcall"')
+"""Each in a field of its own: Chromium asks for no password where a field begins with another one (131)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Refusal:
     status: int
     title: str
     detail: str
-    fields: Mapping[str, str] = field(default_factory=dict)
+    fields: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ def _unknown(asked: Asked, shown: str | None, service: str, field_name: str) -> 
         detail = f"send '{field_name}: Bearer TOKEN', or TOKEN as Basic's password; Rollcall's commands: ROLLCALL_TOKEN"
     if {"token", "access_token"} & asked.query.keys():
         detail += "; none is taken from a URL, since those are written to logs"
-    return Refusal("token", status, title, detail, {challenge: _CHALLENGES})
+    return Refusal("token", status, title, detail, [(challenge, each) for each in _CHALLENGES])
 
 
 def _by_site(asked: Asked) -> Refusal | None:

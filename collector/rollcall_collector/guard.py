@@ -3,6 +3,7 @@
 import socket
 
 from aiohttp import web
+from multidict import CIMultiDict
 
 from .access import Access, Asked, Refusal
 from .refusals import Refusals
@@ -24,12 +25,15 @@ class Guard:
         if refusal is None:
             return await handler(request)
         self.refusals.note(refusal.reason, request.remote or "a peer that has left", refusal.detail)
-        raise Problem(refusal.status, refusal.title, refusal.detail, dict(refusal.fields))
+        raise Problem(refusal.status, refusal.title, refusal.detail, CIMultiDict(refusal.fields))
 
     def _by_user(self, request: web.Request) -> Refusal | None:
         if self._users is None or request.transport is None:
             return None
-        why = self._users.stranger(request.transport.get_extra_info("socket"))
+        try:
+            why = self._users.stranger(request.transport.get_extra_info("socket"))
+        except OSError:
+            why = "it has left already"
         return None if why is None else Refusal("user", 403, "another user of this machine", why)
 
 
@@ -37,7 +41,9 @@ def guard_of(settings: AccessSettings, *names: str) -> Guard:
     """A service's, by its settings; `names` are further ones under which it is asked. Raises ValueError."""
     host, _ = split_address(settings.listen)
     prefix = settings.model_config.get("env_prefix", "")
-    access = Access(settings.tokens, [host, socket.gethostname(), *settings.host_names, *names], prefix)
+    machine = socket.gethostname()
+    known = [host, machine, machine.partition(".")[0], *settings.host_names, *names]
+    access = Access(settings.tokens, known, prefix)
     return Guard(access, Refusals(), settings.users)
 
 

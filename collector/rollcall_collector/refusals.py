@@ -24,11 +24,13 @@ class Refusals:
     def note(self, reason: Reason, peer: str, text: str) -> None:
         """A request or a connection of this peer's was refused, with this text."""
         self._numbers[reason] += 1
-        if (reason, peer) in self._said or len(self._said) >= _SAID:
+        known = (reason, text if reason == "user" else peer)  # users of one machine have one address
+        if known in self._said or len(self._said) >= _SAID:
             return
-        self._said.add((reason, peer))
+        self._said.add(known)
         more = "; further peers are only counted" if len(self._said) == _SAID else ""
-        log.warning("refused %s (%s): %s; this peer's next ones are only counted%s", peer, reason, text, more)
+        what = f"refused {peer} ({reason}): {text}; this peer's next ones are only counted{more}"
+        log.warning("%s", "".join(each if each.isprintable() else "?" for each in what))  # strangers have words in it
 
     def collect(self) -> Iterator[Metric]:
         """The numbers."""

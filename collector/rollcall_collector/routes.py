@@ -291,7 +291,7 @@ ROUTES: tuple[Route, ...] = (
     _post(
         "/accept",
         "accept",
-        "A person accepts the unattributed failures so far, and says why",
+        "A person accepts the unattributed failures so far, or what a rebuild does not know, and says why",
         answers.Status,
         bodies.ACCEPTANCE,
         query=[FORM],

@@ -54,6 +54,7 @@ from .store.writing import (
     InputsChangedError,
     SessionConflictError,
     UnknownSessionError,
+    accept_rebuilt,
     accept_unattributed,
     heartbeat,
     note_asked,
@@ -267,12 +268,13 @@ class Collector:
         return await self.gate(request)
 
     async def accept(self, request: web.Request) -> web.Response:
-        """A person accepts a run's unattributed failures so far, and says why."""
+        """A person accepts a run's unattributed failures so far, or what its rebuild does not know, and says why."""
         body = await parsed(ACCEPTANCE, request)
-        if body.what != "unattributed" or not body.reason.strip():
-            raise Problem(400, "a field is wrong", 'send {"what": "unattributed", "reason": "<why>"}')
+        if body.what not in ("unattributed", "rebuilt") or not body.reason.strip():
+            raise Problem(400, "a field is wrong", 'send {"what": "unattributed" or "rebuilt", "reason": "<why>"}')
         run = request.match_info["run"]
-        if not await self._write(partial(accept_unattributed, run=run, reason=body.reason, now=self._now())):
+        accept = partial(accept_unattributed, now=self._now()) if body.what == "unattributed" else accept_rebuilt
+        if not await self._write(partial(accept, run=run, reason=body.reason)):
             raise Problem(404, "not found", f"no run has the id {run}")
         return await self.status(request)
 

@@ -5,7 +5,7 @@ import gc
 import logging
 import signal
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from ssl import SSLContext
 from typing import Any
 
@@ -23,7 +23,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Problem(Exception):
     """An answer of RFC 9457: a status, a title and what to do about it."""
 
-    def __init__(self, status: int, title: str, detail: str = "", headers: dict[str, str] | None = None) -> None:
+    def __init__(self, status: int, title: str, detail: str = "", headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail or title)
         self.status, self.title, self.detail, self.headers = status, title, detail, headers
 

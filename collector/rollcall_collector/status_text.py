@@ -102,7 +102,7 @@ def fitted(text: str, indent: str = "") -> list[str]:
 
 def printable(text: str) -> str:
     """The text with a space in the place of each character that is none of a line's."""
-    return "".join(char if char.isprintable() else " " for char in text)
+    return text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)
 
 
 def _cut(name: str) -> str:

@@ -11,6 +11,7 @@ import pwd
 import socket
 import struct
 from collections.abc import Iterable
+from typing import Any, Protocol
 
 OWN, ALL = "own", "all"
 """The first stands for the user whom the service itself runs as, who is always let in, as root is; the second is what
@@ -26,6 +27,15 @@ _OWNER = struct.Struct("=IIIII")  # struct inet_diag_msg behind its sockid: expi
 _OWNER_AT = _HEADER.size + 4 + _SOCKID_SIZE
 
 
+class Connected(Protocol):
+    """A connected socket, or what an event loop shows of one."""
+
+    @property
+    def family(self) -> int: ...
+    def getsockname(self) -> Any: ...
+    def getpeername(self) -> Any: ...
+
+
 class Users:
     """Users of this machine, by number or name, who may connect besides root and the service's own. Raises ValueError
     where the system cannot tell them."""
@@ -35,15 +45,16 @@ class Users:
         if not can_tell():
             raise ValueError("this system does not tell whose a connection is (Linux, sock_diag); leave it out")
 
-    def stranger(self, connection: socket.socket) -> str | None:
-        """Why the peer of a connection is not let in; None where it is, or is not on this machine."""
+    def stranger(self, connection: Connected) -> str | None:
+        """Why the peer of a connection is not let in; None where it is, or is not on this machine. Raises OSError
+        where it has left."""
         here, peer = connection.getsockname(), connection.getpeername()
         if here[0] != peer[0] and not _is_loopback(peer[0]):
             return None
         uid = _user_of(peer, here, connection.family)
         if uid in self._allowed:
             return None
-        who = "a user who cannot be told, whose connection is closed already" if uid is None else f"user {uid}"
+        who = "whoever has closed this connection already" if uid is None else f"user {uid}"
         return f"{who} is not among allow_uids, those who may connect from this machine"
 
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 import xxhash
 from rollcall_collector.contract.calls import CallKey
 from rollcall_collector.contract.context_limit import refused_for_length
-from rollcall_collector.contract.excerpt import excerpt_of
+from rollcall_collector.contract.excerpt import clean, excerpt_of
 from rollcall_collector.contract.exchange import Role, Tag, What
 
 from . import wire
@@ -122,9 +122,9 @@ class Exchange:
             conflict=self.owner.conflict if self.owner else "",
             dispatch=self.dispatch,
             status=bad.status,
-            message=bad.message[:_MESSAGE],
+            message=clean(bad.message[:_MESSAGE]),
             excerpt=excerpt_of(text),
-            marker=storable(bad.marker[:_MARKER]),
+            marker=clean(storable(bad.marker[:_MARKER])),
             too_long=bad.status is not None and refused_for_length(bad.status, text),
             stream=bad.stream,
             shutdown=bad.shutdown,
@@ -202,8 +202,8 @@ def storable(text: str) -> str:
 
 @lru_cache(maxsize=512)
 def stored_route(path: str) -> str:
-    """`Exchange.route` as it is kept."""
-    return storable(route_of(path)[:_PATH])
+    """`Exchange.route` as it is kept: some servers take a key as a part of it."""
+    return clean(storable(route_of(path)[:_PATH]))[:_PATH]
 
 
 @lru_cache(maxsize=64)

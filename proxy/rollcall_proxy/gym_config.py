@@ -23,6 +23,8 @@ KINDS: dict[str, Kind] = {
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
+_LONGEST, _MOST_SERVERS, _LONGEST_NAME = 4 * 1024 * 1024, 1000, 500
+_HOST = re.compile(r"[A-Za-z0-9._:%-]{1,253}")
 _REFERENCE = re.compile(r"\$\{(?P<name>\w+)\}")
 
 _Edit = tuple[int, int, str]
@@ -56,6 +58,8 @@ class GymConfig:
     """A config, read. Raises ConfigError."""
 
     def __init__(self, text: str) -> None:
+        if len(text) > _LONGEST:
+            raise ConfigError(f"the config has {len(text)} characters; at most {_LONGEST} are read")
         try:
             value, root = yaml.load(text, Loader=_Loader), yaml.compose(text, Loader=_Loader)
         except (yaml.YAMLError, RecursionError) as error:
@@ -63,6 +67,10 @@ class GymConfig:
         if not isinstance(value, dict) or not isinstance(root, yaml.MappingNode):
             raise ConfigError("the config is not a YAML mapping of server names")
         self._text, self._value, self._entries = text, value, list(_entries(value, root))
+        if len(self._entries) > _MOST_SERVERS:
+            raise ConfigError(f"the config names {len(self._entries)} servers; at most {_MOST_SERVERS} are registered")
+        for entry in self._entries:
+            _check(entry)
 
     def servers(self) -> list[GymServer]:
         """Every server that has a host and a port."""
@@ -71,7 +79,11 @@ class GymConfig:
     def references(self) -> dict[str, tuple[str, ...]]:
         """Which servers each server names, as `{type, name}` references at any depth, and so can call."""
         names = {entry.name for entry in self._entries}
-        return {each.name: tuple(sorted(set(_named(each.value)) & names - {each.name})) for each in self._entries}
+        try:
+            named = {each.name: set(_named(each.value, set())) for each in self._entries}
+        except RecursionError as error:
+            raise ConfigError("the config is nested too deep") from error
+        return {name: tuple(sorted(found & names - {name})) for name, found in named.items()}
 
     def providers(self) -> list[GymServer]:
         """The plain-HTTP endpoints behind the model servers, each under a name of its own."""
@@ -105,6 +117,7 @@ class GymConfig:
 
 
 def _entries(config: Mapping[str, Any], root: yaml.MappingNode) -> Iterator[_Entry]:
+    nodes = {key.value: value for key, value in root.value}  # of a key that stands twice the last, as the loader has it
     for name, group in config.items():
         for kind in KINDS:
             implementations = group.get(kind) if isinstance(group, dict) else None
@@ -112,7 +125,7 @@ def _entries(config: Mapping[str, Any], root: yaml.MappingNode) -> Iterator[_Ent
                 continue
             for key, entry in implementations.items():
                 if isinstance(entry, dict) and entry.get("host") and _is_port(entry.get("port")):
-                    yield _Entry(str(name), KINDS[kind], entry, _at(root, name, kind, key))
+                    yield _Entry(str(name), KINDS[kind], entry, _at(nodes[str(name)], kind, key))
 
 
 def _at(node: yaml.MappingNode, *path: Any) -> yaml.MappingNode:
@@ -149,7 +162,23 @@ def _scalars(node: yaml.Node) -> list[yaml.ScalarNode]:
     return [each for each in nodes if isinstance(each, yaml.ScalarNode)]
 
 
-def _named(value: Any) -> Iterator[str]:
+def _check(entry: _Entry) -> None:
+    """Raise ConfigError for a name or a host that no other part could take."""
+    host = str(entry.value["host"])
+    if not 0 < len(entry.name) <= _LONGEST_NAME or not entry.name.isprintable():
+        raise ConfigError(
+            f"server {entry.name[:100]!r}: a name has 1 to {_LONGEST_NAME} characters that can be printed"
+        )
+    if not _HOST.fullmatch(host):
+        raise ConfigError(f"server {entry.name}: host {host[:100]!r} is neither a host name nor an address")
+
+
+def _named(value: Any, seen: set[int]) -> Iterator[str]:
+    """Names at any depth; what several aliases stand for is looked at once."""
+    if isinstance(value, Mapping | list):
+        if id(value) in seen:
+            return
+        seen.add(id(value))
     if isinstance(value, Mapping):
         name = value.get("name")
         if isinstance(name, str):
@@ -157,7 +186,7 @@ def _named(value: Any) -> Iterator[str]:
         value = list(value.values())
     if isinstance(value, list):
         for part in value:
-            yield from _named(part)
+            yield from _named(part, seen)
 
 
 def _origin(url: str) -> str:

@@ -16,6 +16,7 @@ from rollcall_collector.serving import Problem
 
 from .exchange import origin_form
 from .listeners import Listeners
+from .reach import Reach
 from .relay import cut_off, passed
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -27,9 +28,9 @@ class HttpProxy:
     """Answers requests that are meant for a proxy."""
 
     def __init__(
-        self, client: aiohttp.ClientSession, listeners: Listeners, head_server: str, allowed: list[str]
+        self, client: aiohttp.ClientSession, listeners: Listeners, reach: Reach, head_server: str, allowed: list[str]
     ) -> None:
-        self._client, self._listeners = client, listeners
+        self._client, self._listeners, self._reach = client, listeners, reach
         self._head_server, self._allowed = urlsplit(head_server).netloc, frozenset(allowed)
 
     @web.middleware
@@ -44,23 +45,31 @@ class HttpProxy:
             return await handler(request)
         upstream = self._listeners.at(f"http://{place}")
         if upstream is None and place not in self._allowed:
-            raise _refusal(place)
+            raise self._refusal(request, place)
         origin = upstream.listener if upstream else f"http://{place}"
-        return await passed(self._client, request, origin + origin_form(request.raw_path))
+        try:
+            return await passed(self._client, request, origin + origin_form(request.raw_path))
+        except aiohttp.ClientConnectorError as error:
+            raise Problem(502, "cannot connect", f"{place}: {error}") from error
 
     async def _tunnel(self, request: web.Request) -> web.StreamResponse:
         """CONNECT: bytes both ways, to a registered server's listener or to an allowed host."""
         place = request.raw_path
         upstream = self._listeners.at(f"http://{place}")
         if upstream is None and place not in self._allowed:
-            raise _refusal(place)
+            raise self._refusal(request, place)
         host, port = upstream.address if upstream else _host_and_port(place)
         try:
-            reader, writer = await asyncio.open_connection(host, port)
+            reader, writer = await asyncio.open_connection((await self._reach.resolved(host, port))[0], port)
         except OSError as error:
             raise Problem(502, "cannot connect", f"{place}: {error}") from error
         await _joined(request, reader, writer)
         return cut_off(request, web.Response())
+
+    def _refusal(self, request: web.Request, place: str) -> Problem:
+        detail = f"{place[:200]} is no registered server; reach it directly (NO_PROXY), or name it in allow_hosts"
+        self._reach.note(request.remote or "", detail)
+        return Problem(403, "Rollcall's proxy does not go there", detail)
 
 
 class _Up:
@@ -92,8 +101,3 @@ async def _joined(request: web.Request, reader: asyncio.StreamReader, writer: as
 def _host_and_port(place: str) -> tuple[str, int]:
     host, _, port = place.rpartition(":")
     return host.strip("[]"), int(port)
-
-
-def _refusal(place: str) -> Problem:
-    detail = f"{place} is no registered server; reach it directly (NO_PROXY), or name it in allow_hosts"
-    return Problem(403, "Rollcall's proxy does not go there", detail)

@@ -15,6 +15,7 @@ from . import wire
 from .answers import own_answer
 from .carriers import Carriers
 from .clock import now
+from .door import Door, StrangerError
 from .encoding import decoded
 from .exchange import Exchange, Sent, exchange_ids, head_from, numbered, taken_in
 from .forwarding import Forwarder
@@ -48,6 +49,7 @@ class Intake:
     sessions: Sessions
     sender: Sender
     watch: Watch
+    door: Door
     executions: Executions
     observe: bool
     inspect_limit: int
@@ -67,6 +69,9 @@ class Intake:
         head = head_from(request.head)
         role = role_of(upstream.kind, without_url_owner(head.path))
         owner = find_owner(head, self.carriers, NAMING_A_NESTED_RUN if role == "run" else WAYS)
+        if (why := self.door.refuses(request, head)) is not None:
+            self._turn_away(request, upstream, self._exchange(request.head, upstream, head, owner), why)
+            return
         if owner is None and role in _NAMED_IN_BODY and not request.surplus:
             self._slowly(request, upstream, self._read_and_answer(request, upstream, head, role))
             return
@@ -78,6 +83,13 @@ class Intake:
             self._slowly(request, upstream, self.metrics.answer(request, exchange))
             return
         self._pass_on(request, exchange)
+
+    def _turn_away(self, request: wire.Exchange, upstream: Upstream, exchange: Exchange, why: str) -> None:
+        """Refuse a stranger. A call of a dispatch is tagged, so that its failure is not lost; others decide nothing."""
+        if self.ledger.run_of(exchange.dispatch) is None:
+            own_answer("refused", {"error": "refused", "detail": why, "answered_by": "rollcall"}, 403).give(request)
+        else:
+            self._slowly(request, upstream, self.forwarder.refuse(request, exchange, StrangerError(why)))
 
     async def close(self) -> None:
         """Give up the executions that nobody has been answered, and leave what was not begun to the successor."""

@@ -19,6 +19,8 @@ _REMEMBERED = 200_000
 """Dispatches whose run is remembered after their end."""
 _ELSEWHERE = 20_000
 """Pages of dispatches that were not begun here."""
+MOST_CALLS = 10_000
+"""Failed calls of a dispatch that are told apart. Further ones count as one, which nothing heals."""
 _TOGETHER = 1000
 """Calls in one event."""
 _GENERATING = ("model", "judge")
@@ -44,6 +46,8 @@ class Book:
     model_calls: int = 0
     response: dict[str, Any] | None = None
     verified: tuple[bytearray, str] | None = None
+    rest: str | None = None
+    """The call that all those count as that are too many to be told apart."""
 
     def standing(self) -> Iterator[str]:
         """The ids of the calls that stand failed."""
@@ -116,6 +120,9 @@ class Ledger:
         if dispatch is None:
             return self._new_id()
         book = self._book(dispatch)
+        if len(book.roles) >= MOST_CALLS and key not in book.calls.failed:
+            book.rest = book.rest or self._new_id()
+            return book.rest
         return book.calls.ended_badly(key, started_at, ended_at, self._new_id)
 
     def add(self, tag: Tag) -> bool:

@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 _IDLE_SETS = 32
 """Sets of listeners through which no `/run` has come; some agents fetch the config too, and dispatch nothing. Above
 that number the one used longest ago goes to the next who fetches the same config."""
+_MOST = 4096
+"""Listeners at the most."""
 _REOPENED_S = 5.0
 """Seconds between attempts to open a listener whose port is taken."""
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]", "0.0.0.0"})
@@ -168,6 +170,12 @@ class Listeners:
         window = self._windows.setdefault(server.url, Window(self._settings.connect_window))
         departure = self._departures.setdefault(server.url, Departure(server.url, self._settings.shutdown_probe))
         upstream = Upstream(server.name, server.kind, server.url, limits, window, departure, session)
+        if port is None and len(self.all()) >= _MOST:
+            raise Problem(
+                503,
+                "too many listeners",
+                f"there are {_MOST}; start the proxy again with an empty spool folder once no run is on",
+            )
         bound = self._bind() if port is None else listening(self._host, port)
         try:
             await self._crew.listen(bound, upstream, self._handler(upstream))

@@ -14,6 +14,7 @@ from .gate import Gate, Untold
 from .gym_config import ConfigError, GymConfig, GymServer
 from .http_proxy import HttpProxy
 from .listeners import Listeners, OwnAddressError
+from .reach import NotAllowedError, Reach
 from .resend import Executions
 from .sender import Sender
 from .sessions import SessionOfRun, Sessions, unattached
@@ -45,7 +46,9 @@ class MainPort:
         crew: Crew,
         *,
         passing: aiohttp.ClientSession,
+        reach: Reach,
     ) -> None:
+        self._reach = reach
         self._settings, self._passing, self._listeners = settings, passing, listeners
         self._sessions, self._sender, self._gate, self._untold = sessions, sender, gate, untold
         self._collector = ToCollector(client, settings.collector)
@@ -102,13 +105,13 @@ class MainPort:
         own = body.get("own") if isinstance(body, dict) else None
         if not isinstance(text, str) or not (own is None or isinstance(own, str)):
             raise Problem(400, "a field is wrong", 'send {"config": "<YAML>", "own": "<name>" or null}')
-        rewritten, listeners = await self._rewritten(text, own)
+        rewritten, listeners = await self._rewritten(request, text, own)
         return json_response({"config": rewritten, "listeners": listeners, "mode": self._settings.mode})
 
-    async def head_config(self, _: web.Request) -> web.Response:
+    async def head_config(self, request: web.Request) -> web.Response:
         """Gym's head server, which hands out its config as a JSON string of YAML."""
         text = orjson.loads(await self._ask_head("/global_config_dict_yaml"))
-        rewritten, _listeners = await self._rewritten(str(text), None, unattached())
+        rewritten, _listeners = await self._rewritten(request, str(text), None, unattached())
         return json_response(rewritten)
 
     async def head_instances(self, _: web.Request) -> web.Response:
@@ -161,27 +164,32 @@ class MainPort:
         url = f"{self._settings.head_server}{path}"
         try:
             async with self._passing.get(url, timeout=_ASKING, allow_redirects=False) as answer:
-                answer.raise_for_status()
+                if answer.status != 200:
+                    raise aiohttp.ClientError(f"status {answer.status}")
                 return await answer.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             detail = f"{url}: {type(error).__name__}: {error}; start Gym's servers, or set head_server"
             raise Problem(502, "Gym's head server cannot be reached", detail) from error
 
     async def _rewritten(
-        self, text: str, own: str | None, session: SessionOfRun | None = None
+        self, request: web.Request, text: str, own: str | None, session: SessionOfRun | None = None
     ) -> tuple[str, list[dict[str, str]]]:
         """The config with the listeners' addresses, those of a session of its own where one is given."""
         try:
-            config = GymConfig(text)
-            servers = config.servers()
-            listeners = self._listeners
+            config = await asyncio.to_thread(GymConfig, text)
+            servers, references = config.servers(), config.references()
+            listeners, providers = self._listeners, self._providers(config)
+            new = [each for each in (*servers, *providers) if listeners.at(each.url) is None]
+            await self._reach.admit(new, request.remote or "")
             known = await (listeners.register_for(session, servers) if session else listeners.register(servers))
-            watched = await listeners.register(self._providers(config))
+            watched = await listeners.register(providers)
         except ConfigError as error:
             raise Problem(400, "the config cannot be read", str(error)) from error
+        except NotAllowedError as error:
+            raise Problem(403, "a server may not be registered", str(error)) from error
         except OwnAddressError as error:
             raise Problem(409, "a listener cannot be an upstream", str(error)) from error
-        self._relate(config)
+        self._relate(references)
         await self.keep()
         addresses = {each.name: each.address if each.name != own else _real(each.url) for each in known}
         endpoints = {each.name: each.listener for each in watched}
@@ -201,9 +209,8 @@ class MainPort:
     def _providers(self, config: GymConfig) -> list[GymServer]:
         return config.providers() if self._settings.watch_providers else []
 
-    def _relate(self, config: GymConfig) -> None:
+    def _relate(self, references: dict[str, tuple[str, ...]]) -> None:
         """Tell the collector, once, which servers can call which."""
-        references = config.references()
         if references and references != self._related:
             self._related = references
             self._sender.put(Topology(references))

@@ -8,7 +8,7 @@ import logging
 from dataclasses import replace
 from typing import Any
 
-from rollcall_collector.contract.answer import Ending
+from rollcall_collector.contract.answer import Ending, marks_of
 from rollcall_collector.contract.exchange import (
     Answered,
     CarrierShared,
@@ -55,6 +55,7 @@ class OutermostRun:
         self._forwarder, self._records, self._ledger, self._carriers = forwarder, records, ledger, carriers
         self._sender, self._crew = sender, crew
         self._observe, self._limit = settings.mode == "observe", settings.inspect_limit
+        self._answers = settings.answers
 
     def begin(self, exchange: Exchange, begun: DispatchBegun) -> None:
         """Take in a dispatch: from now on its carriers name it."""
@@ -133,7 +134,7 @@ class OutermostRun:
             await self._records.blame(exchange, outcome.bad, leaving)
             # No call that ends after the answer began counts, but for the `/run` itself.
             in_time = ended_at if exchange.role == "run" else outcome.answer_began_at
-            outcome.tag = exchange.tag(exchange.id, outcome.bad, in_time)
+            outcome.tag = self._records.discreet(exchange.tag(exchange.id, outcome.bad, in_time))
             self._ledger.add(outcome.tag)
         what = "" if outcome.bad is None else outcome.bad.what
         self._records.spans.ended(exchange, what, exchange.status, exchange.id if what else "")
@@ -156,8 +157,11 @@ class OutermostRun:
             model_calls=self._ledger.model_calls(exchange.dispatch or ""),
         )
         verdict = self._ledger.verdict(ended)
-        answer = kept_part(ended.answer) if verdict.state == "failed" and ended.answer is not None else None
-        told = replace(ended, answer=answer)
+        told = replace(ended, answer=None)
+        if verdict.state == "failed" and ending.answer is not None:
+            if not self._answers:
+                outcome.ending = replace(ending, answer=marks_of(ending.answer))
+            told = replace(ended, answer=kept_part(outcome.ending.answer or {}))
         response = self._ledger.response_of(ended.dispatch)
         return Judged(told, verdict, self._records.in_force.policy, response)
 

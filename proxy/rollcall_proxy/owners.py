@@ -27,7 +27,7 @@ BAGGAGE_KEY = "rollcall-owner"
 _OWNER_FIELD = OWNER_FIELD.lower()
 ASKED = {
     name.encode(): name
-    for name in (_OWNER_FIELD, SESSION_FIELD.lower(), "baggage", "content-encoding", "cookie", "traceparent")
+    for name in (_OWNER_FIELD, SESSION_FIELD.lower(), "baggage", "content-encoding", "cookie", "origin", "traceparent")
 }
 """The fields of a request that are read as text, by their names as bytes."""
 _TOKEN = re.compile(

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import orjson
+from rollcall_collector.hiding import hidden
 
 from . import wire
 
@@ -59,7 +60,7 @@ def not_let_in(collector: str, said: bytes) -> str:
         detail = str(orjson.loads(said)["detail"])
     except (orjson.JSONDecodeError, KeyError, TypeError):
         detail = said[:200].decode("utf-8", "replace")
-    return f"{collector} does not let this proxy in ({detail}); set collector_token to the collector's token"
+    return f"{hidden(collector)} does not let this proxy in ({detail}); set collector_token to the collector's token"
 
 
 def _retry_after(fields: wire.Fields) -> str:

@@ -27,6 +27,7 @@ from .policy_in_force import PolicyInForce
 from .repeats import Repeats
 from .roles import MODEL_ROLES
 from .sender import Sender
+from .settings import ProxySettings
 from .spans import Spans
 
 log = logging.getLogger(__name__)
@@ -104,8 +105,11 @@ class Records:
     caches. Whoever asks the ledger about tags has to settle first.
     """
 
-    def __init__(self, ledger: Ledger, sender: Sender, in_force: PolicyInForce, spans: Spans) -> None:
+    def __init__(
+        self, ledger: Ledger, sender: Sender, in_force: PolicyInForce, spans: Spans, settings: ProxySettings
+    ) -> None:
         self._ledger, self._sender, self.in_force, self.spans = ledger, sender, in_force, spans
+        self._excerpts, self._answers = settings.excerpts, settings.answers
         self._repeats = Repeats()
         self._looking: set[asyncio.Task[None]] = set()
         self._fresh: list[_Fresh] = []
@@ -177,13 +181,17 @@ class Records:
         self._unsettled.clear()
         for each in fresh:
             try:
-                self._told_later(each.exchange.tag(each.call, each.bad, each.ended_at))
+                self._told_later(self.discreet(each.exchange.tag(each.call, each.bad, each.ended_at)))
             except Exception:
                 fault(each.exchange)
 
     def _told_later(self, tag: Tag) -> None:
         if told := self._repeats.take(tag, tag.ended_at, at_once=self._ledger.add(tag)):
             self._sender.put_later(*told)
+
+    def discreet(self, tag: Tag) -> Tag:
+        """The tag, without the server's text where none is to be kept."""
+        return tag if self._excerpts else replace(tag, excerpt="")
 
     def called(self, tag: Tag, key: CallKey) -> Tag:
         """The tag with the call that it belongs to."""
@@ -194,6 +202,7 @@ class Records:
 
         Whether nobody need wait for that; else `then` is called later, once it is done.
         """
+        tag = self.discreet(tag)
         self.settle()
         awaited: list[asyncio.Future[Any]] = []
         if self._may_wait(tag.dispatch):
@@ -269,7 +278,7 @@ class Records:
     def note_verified(self, exchange: Exchange, failed: bool = False) -> None:
         """Keep what a `/verify` was asked to judge, where it or a judge below it failed: judging can be repeated."""
         dispatch = exchange.dispatch
-        if exchange.role != "verify" or dispatch is None or exchange.sent is None:
+        if exchange.role != "verify" or dispatch is None or exchange.sent is None or not self._answers:
             return
         self.settle()
         body, coding = exchange.sent.body, exchange.head.fields.get("content-encoding", "")

@@ -9,6 +9,7 @@ from struct import pack
 
 import aiohttp
 from aiohttp import hdrs, web
+from aiohttp.abc import AbstractResolver
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -18,10 +19,10 @@ _HOP_BY_HOP = frozenset(
 _NEVER_ADDED = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 
 
-def passing_client() -> aiohttp.ClientSession:
+def passing_client(resolver: AbstractResolver) -> aiohttp.ClientSession:
     """The client by which requests are passed on; it waits for ever, since where they go has limits of its own."""
     session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=10),
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=10, resolver=resolver, use_dns_cache=False),
         auto_decompress=False,
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),

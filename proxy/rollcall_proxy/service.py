@@ -18,6 +18,7 @@ from rollcall_collector.tasks import background
 from . import wire
 from .carriers import Carriers
 from .clock import now
+from .door import Door
 from .draining import drained
 from .exchange import numbered
 from .forwarding import Forwarder
@@ -33,6 +34,7 @@ from .metrics import Metrics
 from .outermost import OutermostRun
 from .policy_in_force import PolicyInForce
 from .posting import Posting
+from .reach import CarefulResolver, Reach
 from .recording import Records
 from .relay import passing_client
 from .reporting import Reporter
@@ -65,7 +67,9 @@ class Proxy:
         passing: aiohttp.ClientSession,
     ) -> None:
         collector, spool, observe = settings.collector, settings.spool, settings.mode == "observe"
-        self.settings, engine = settings, wire.Engine(engine_settings(settings))
+        self.guard = guard_of(settings, *filter(None, [settings.advertised_host]))
+        self.reach, door = Reach(settings, self.guard.refusals), Door(settings, self.guard.refusals)
+        self.settings, engine = settings, wire.Engine(engine_settings(settings), why_not=self.reach.at_connect)
         self.succession = Succession(spool, *address)
         # Of its own: the other one is closed before the last events are sent.
         self.posts = wire.Engine(tls=settings.believed)
@@ -78,11 +82,13 @@ class Proxy:
         self.watch = Watch(sessions.runs_on)
         self.span_sender = SpanSender(posting, f"q-{uuid4().hex}", settings.spans_waiting)
         self.spans = Spans(self.span_sender, settings.spans)
-        self.records = Records(ledger, self.sender, self.in_force, self.spans)
+        self.records = Records(ledger, self.sender, self.in_force, self.spans, settings)
         hearing = Hearing(
             records=self.records, ledger=ledger, carriers=carriers, watch=self.watch, spans=self.span_sender
         )
-        self.crew: Crew = Pool(settings, engine, hearing, self.in_force) if settings.workers > 1 else Alone(engine)
+        self.crew: Crew = (
+            Pool(settings, engine, hearing, self.in_force, door) if settings.workers > 1 else Alone(engine)
+        )
         self.reporter = Reporter(control, collector, self.sender, self.succession.proxy, self.known)
         gate = Gate(control, collector, self.sender, self.known, self.reporter)
         self.forwarder = Forwarder(engine, self.records, observe, settings.inspect_limit)
@@ -104,6 +110,7 @@ class Proxy:
             sessions=sessions,
             sender=self.sender,
             watch=self.watch,
+            door=door,
             executions=executions,
             observe=observe,
             inspect_limit=settings.inspect_limit,
@@ -111,7 +118,7 @@ class Proxy:
         )
         self.listeners = listeners = Listeners(settings, address[0], self.crew, self.intake.take_in)
         self.intake.listener_of = listeners.listener_of
-        self._http_proxy = HttpProxy(passing, listeners, settings.head_server, settings.allow_hosts)
+        self._http_proxy = HttpProxy(passing, listeners, self.reach, settings.head_server, settings.allow_hosts)
         self.main = MainPort(
             settings,
             control,
@@ -124,8 +131,8 @@ class Proxy:
             self.succession,
             self.crew,
             passing=passing,
+            reach=self.reach,
         )
-        self.guard = guard_of(settings, *filter(None, [settings.advertised_host]))
 
     def app(self) -> web.Application:
         """The main port's application."""
@@ -232,7 +239,7 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
     address, tls = split_address(settings.listen), settings.tls
     async with AsyncExitStack() as stack:
         bound = stack.enter_context(closing(bind(*address)))
-        passing = await stack.enter_async_context(passing_client())
+        passing = await stack.enter_async_context(passing_client(CarefulResolver(Reach(settings))))
         # Whoever follows a run keeps a connection to the collector; a limit would hold up all other questions.
         unlimited = aiohttp.TCPConnector(limit=0, ssl=settings.believed or True)
         shown = settings.shown_to_collector

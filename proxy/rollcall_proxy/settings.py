@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from rollcall_collector.logs import Form
-from rollcall_collector.networks import Named, network
+from rollcall_collector.networks import Named, named, network
 from rollcall_collector.settings import BY_VARIABLE_ALONE, AccessSettings, Address, Words, state_folder
 from rollcall_collector.tls import client_context
 
@@ -150,6 +150,11 @@ class ProxySettings(Limits, AccessSettings):
         description="bytes of an answer that are read for what it says; a larger one counts as not inspected",
     )
 
+    excerpts: bool = Field(True, description="keep the beginning of a failed answer's text, without secrets")
+    answers: bool = Field(
+        True,
+        description="keep a failed rollout's own answer, and what was to be judged, to judge it again",
+    )
     spans: int = Field(
         5000,
         ge=0,
@@ -178,7 +183,7 @@ class ProxySettings(Limits, AccessSettings):
 
     @model_validator(mode="after")
     def _knows_whom(self) -> Self:
-        _ = self.believed, self.callers_named  # each raises what is wrong with it
+        _ = self.believed, self.callers_named, self.servers_named  # each raises what is wrong with it
         if self.shown_to_collector is not None and urlsplit(self.collector).username is not None:
             raise ValueError("collector: a user stands in the URL beside a token; leave one out")
         return self
@@ -192,6 +197,14 @@ class ProxySettings(Limits, AccessSettings):
     def believed(self) -> SSLContext | None:
         """Whose certificate the collector may show; None: it speaks plain HTTP. Raises ValueError."""
         return client_context(self.collector_ca) if self.collector.startswith("https:") else None
+
+    @property
+    def servers_named(self) -> Named:
+        """Where servers may be. Raises ValueError."""
+        try:
+            return named(self.allow_servers)
+        except ValueError as error:
+            raise ValueError(f"allow_servers: {error}") from error
 
     @property
     def callers_named(self) -> Named:

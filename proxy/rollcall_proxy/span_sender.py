@@ -2,7 +2,8 @@
 
 Spans decide nothing. They are not spooled: what waits is bounded in bytes, and what finds no room is counted by its
 dispatch, and told when the collector takes events again. A batch keeps its numbers until it is taken, so that one whose
-answer was lost has no second effect; what is dropped has none yet.
+answer was lost has no second effect; what is dropped has none yet. Since nobody waits, those of many dispatches travel
+together: the first goes at once, and the next waits for others.
 """
 
 import asyncio
@@ -22,6 +23,8 @@ _TOGETHER_BYTES = 1024 * 1024
 """Bytes of a batch from which on no further event joins it."""
 _TOGETHER = 512
 """Events in one batch at the most."""
+_APART_S = 0.25
+"""Seconds that a batch waits behind another: a post costs both sides as much as what ten dispatches have to tell."""
 _AGAIN_S = 0.5
 """Seconds between attempts to reach a collector that is away."""
 _COUNTED = 100_000
@@ -37,12 +40,12 @@ _Told = tuple[str, bytes, int]
 class SpanSender:
     """Sends events of spans under a sender's name of its own; `limit` bounds the bytes that wait."""
 
-    def __init__(self, collector: Posting, name: str, limit: int) -> None:
-        self._collector, self._name, self._limit = collector, name, limit
+    def __init__(self, collector: Posting, name: str, limit: int, apart_s: float = _APART_S) -> None:
+        self._collector, self._name, self._limit, self._apart_s = collector, name, limit, apart_s
         self._queue: deque[_Told] = deque()
         self._bytes, self._next = 0, 1
         self._lost: Counter[str] = Counter()
-        self._something, self._settled = asyncio.Event(), asyncio.Event()
+        self._something, self._settled, self._hurry = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._settled.set()
         self._under_way: list[_Told] = []
         self._away = False
@@ -67,9 +70,13 @@ class SpanSender:
             while self._queue or self._lost:
                 await self._send(told := self._queued(), self._counted(_TOGETHER - len(told)))
             self._settled.set()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._apart_s):
+                    await self._hurry.wait()
 
     async def flush(self) -> None:
         """The process ends: wait a little for what has been put, but not for a collector that is away."""
+        self._hurry.set()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._settled.wait(), _LAST_S)
         left = sum(count for _, _, count in (*self._under_way, *self._queue))

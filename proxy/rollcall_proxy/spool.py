@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from rollcall_collector.private import make_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Spool:
 
     def __init__(self, folder: Path, sender: str) -> None:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             self.path, self._sent_path = folder / f"{sender}.jsonl", folder / f"{sender}.sent"
             self._file = self.path.open("a+b", buffering=0)  # what the disk refused must not be written later
         except OSError as error:

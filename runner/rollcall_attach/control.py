@@ -15,7 +15,20 @@ from urllib.parse import SplitResult, urlsplit
 
 from . import credentials
 
-LIMIT = float(os.environ.get("ROLLCALL_ATTACH_TIMEOUT") or 10)
+
+def seconds(name: str, default: float) -> float:
+    """A variable's number of seconds. Raises ValueError that names it."""
+    text = os.environ.get(name) or default
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0
+    if not 0 < number < float("inf"):
+        raise ValueError(f"{name} = {text!r} is no number of seconds above 0")
+    return number
+
+
+LIMIT = seconds("ROLLCALL_ATTACH_TIMEOUT", 10)
 PAUSE = 0.25
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from . import control
 from .collection import Collection
 
-GRACE = float(os.environ.get("ROLLCALL_PROXY_GRACE") or 120)
+GRACE = control.seconds("ROLLCALL_PROXY_GRACE", 120)
 BEAT = min(5.0, GRACE / 4)
 
 

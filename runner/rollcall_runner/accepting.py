@@ -18,7 +18,8 @@ from . import asking
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of `rollcall accept`."""
     parser.add_argument("run", help="a run's id, or latest")
-    parser.add_argument("what", choices=["unattributed"], help="failed calls without an owner")
+    what = "failed calls without an owner, or what a rebuild of the run could not know"
+    parser.add_argument("what", choices=["unattributed", "rebuilt"], help=what)
     parser.add_argument("--reason", required=True, help="why they may be accepted; it is recorded")
     parser.add_argument("--collector", default=None, help="URL of a collector or proxy (default: ROLLCALL_PROXY, 7078)")
 

@@ -66,8 +66,8 @@ def send(
     """
     body = None if value is None else orjson.dumps(value)
     headers = {"Accept": "application/json", "Content-Type": "application/json", **(fields or {})}
+    headers |= _shown() if shows else {}
     try:
-        headers |= credentials.fields() if shows else {}
         request = urllib.request.Request(f"{url.rstrip('/')}{path}", body, headers, method=method)
         with _opener(url).open(request, timeout=timeout) as answer:
             return orjson.loads(answer.read())
@@ -83,14 +83,22 @@ def send(
 
 def lines(url: str, path: str) -> Iterator[Any]:
     """The JSON values of an answer that has one on each line, as they come. Raises UnreachableError, NoSuchRunError."""
+    headers = _shown()
     try:
-        request = urllib.request.Request(f"{url.rstrip('/')}{path}", headers=credentials.fields())
+        request = urllib.request.Request(f"{url.rstrip('/')}{path}", headers=headers)
         with _opener(url).open(request, timeout=_TIMEOUT_S) as answer:
             yield from (orjson.loads(line) for line in answer if line.strip())
     except urllib.error.HTTPError as error:
         raise (NoSuchRunError if error.code == 404 else UnreachableError)(f"{url}: {_detail(error)}") from error
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise UnreachableError(f"{url} cannot be asked: {error}{credentials.mismatch(url, error)}") from error
+
+
+def _shown() -> dict[str, str]:
+    try:
+        return credentials.fields()
+    except ValueError as error:
+        raise UnreachableError(str(error)) from error
 
 
 def _opener(url: str) -> urllib.request.OpenerDirector:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import rollcall_attach
-from rollcall_collector import __version__
 from rollcall_collector.contract.gate import ExitStatus
 from rollcall_collector.failures_text import failures_text
 from rollcall_collector.results.errors import ResultsError
@@ -23,6 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from . import (
     accepting,
     asking,
+    completing,
     config_file,
     config_verb,
     demo,
@@ -41,9 +41,10 @@ from .parts import RunSettings
 from .printing import about_a_run, print_answer
 from .services import ending_at_once, serve
 from .usage import nearest, perhaps
+from .version_text import Version
 
-_SERVING = ("collector", "proxy", "run", "config")
-"""Verbs that have settings, some of which name what callers must show."""
+_ASKING_NOBODY = ("collector", "proxy", "run", "config", "completion", "attach-path", "demo")
+"""Verbs that show nobody a token; the first have settings of their own that name one."""
 
 Verb = Callable[[argparse.Namespace], int]
 
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options, extras = parser.parse_known_args(own)
         refuse_unknown_flags(options.parser, extras)
         options.command, options.flags = command, own[1:]
-        if own[0] not in _SERVING and options.token_file is not None:
+        if own[0] not in _ASKING_NOBODY and options.token_file is not None:
             os.environ["ROLLCALL_TOKEN_FILE"] = options.token_file
         if getattr(options, "collector", "") is None:
             options.collector = asking.default_url(vars(options))
@@ -97,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rollcall", description="Makes evaluation runs account for every rollout.", allow_abbrev=False
     )
-    parser.add_argument("--version", action="version", version=f"rollcall {__version__}")
+    parser.add_argument("--version", action=Version, nargs=0, help="the versions of the program and its parts")
     verbs = parser.add_subparsers(required=True, metavar="VERB")
     add_options(_verb(verbs, "collector", _collector, "run the collector"), CollectorSettings)
     add_options(_verb(verbs, "proxy", _proxy, "run the proxy"), ProxySettings)
@@ -130,6 +131,8 @@ def _parser() -> argparse.ArgumentParser:
     examine.add_argument("--proxy", default=None, help="URL of the proxy (default: ROLLCALL_PROXY)")
     shown = "the settings in force, and where each was given"
     config_verb.add_arguments(_verb(verbs, "config", config_verb.verb, shown))
+    complete = "what a shell reads to complete the command"
+    completing.add_arguments(_verb(verbs, "completion", _completion, complete))
     _verb(verbs, "attach-path", _attach_path, "the folder that goes on Gym's PYTHONPATH")
     _verb(verbs, "demo", _demo, "a small evaluation with a fault of each kind").add_argument("--output", default=None)
     parser.set_defaults(verbs=tuple(verbs.choices))
@@ -142,13 +145,13 @@ def _verb(verbs: Any, name: str, verb: Verb, text: str) -> argparse.ArgumentPars
     if name not in _WITHOUT_SETTINGS:
         where = f"file of settings (default: ${config_file.VARIABLE}, else {config_file.USUAL} where it is)"
         parser.add_argument("--config", metavar="FILE", default=None, help=where)
-    if name not in _SERVING:
+    if name not in _ASKING_NOBODY:
         shown = "file that holds the token that a collector or proxy is shown (ROLLCALL_TOKEN_FILE, ROLLCALL_TOKEN)"
         parser.add_argument("--token-file", default=None, help=shown)
     return parser
 
 
-_WITHOUT_SETTINGS = ("attach-path", "demo")
+_WITHOUT_SETTINGS = ("attach-path", "completion", "demo")
 
 
 def _times(text: str) -> int:
@@ -195,6 +198,10 @@ def _asked(options: argparse.Namespace, rest: str, **query: str) -> Any:
 def _attach_path(_: argparse.Namespace) -> int:
     print(rollcall_attach.attach_path())
     return ExitStatus.SUCCEEDED
+
+
+def _completion(options: argparse.Namespace) -> int:
+    return completing.print_completion(options, _parser())
 
 
 def _demo(options: argparse.Namespace) -> int:

@@ -52,7 +52,7 @@ class ConfigFile:
 def find(flag: str | None) -> ConfigFile | None:
     """The file that the flag names, else the variable, else the usual one where it is there. Raises UsageError."""
     named = flag or os.environ.get(VARIABLE)
-    if named is None and not Path(USUAL).exists():
+    if not named and not Path(USUAL).exists():
         return None
     path = Path(named or USUAL).absolute()
     try:

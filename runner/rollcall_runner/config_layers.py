@@ -16,7 +16,7 @@ from rollcall_collector.hiding import HIDDEN
 
 from . import config_file
 from .config_file import ConfigFile, Entry
-from .config_showing import is_secret, shown
+from .config_showing import shown
 from .parts import FILED, PARTS, table_of, variable_of
 from .usage import UsageError, nearest, perhaps
 
@@ -89,7 +89,7 @@ def _from_folder(model: type[BaseSettings], entry: Entry, file: ConfigFile) -> A
 
 
 def refuse_unknown_entries(file: ConfigFile) -> None:
-    """Raise UsageError for tables and keys that are none, and for a secret that others may read."""
+    """Raise UsageError for tables and keys that are none, and for secrets, in URLs too, that others may read."""
     strange = {entry.table for entry in file.entries if not entry.name} - {*FILED}
     told = [entry for entry in file.entries if not entry.name or entry.table not in strange]
     if wrong := [text for entry in told for text in _wrong(entry, file)]:
@@ -108,7 +108,7 @@ def _wrong(entry: Entry, file: ConfigFile) -> list[str]:
     model = FILED[entry.table]
     if entry.name not in model.model_fields:
         return [f"{where}: [{entry.table}] {_written(entry.name, entry.value)}: no such setting{_right_key(entry)}"]
-    if is_secret(model.model_fields[entry.name]) and not file.is_private():
+    if shown(model.model_fields[entry.name], entry.value) != entry.value and not file.is_private():
         return [f"{where}: [{entry.table}] {entry.name}: others may read this file; chmod 600 {file.path}"]
     return []
 

@@ -50,11 +50,15 @@ class AttachSettings(BaseSettings):
     proxy_grace: float = Field(
         120.0,
         gt=0,
+        allow_inf_nan=False,
         description="how long a run goes on while its proxy does not answer; after that a `gym` command is stopped "
         "with exit status 4",
     )
     attach_timeout: float = Field(
-        10.0, gt=0, description="how long the attach asks the proxy for one thing before it gives up"
+        10.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="how long the attach asks the proxy for one thing before it gives up",
     )
     token: SecretStr | None = Field(
         None,

@@ -2,10 +2,9 @@
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from rollcall_collector.contract.gate import ExitStatus
 from rollcall_collector.contract.wording import plural
@@ -51,8 +50,7 @@ def verb(options: argparse.Namespace) -> int:
             done, gate = _taken(engine, output), stored.gate()
         finally:
             engine.dispose()
-    doubts = [*done.doubts, *_forgotten(kept.get("gate"), gate)]
-    print("\n".join([f"run {done.run}", *_told(done, doubts), "", *benchmark_table(gate["benchmarks"])]))
+    print("\n".join([f"run {done.run}", *_told(done), "", *benchmark_table(gate["benchmarks"])]))
     return ExitStatus.SUCCEEDED
 
 
@@ -101,19 +99,14 @@ def _taken(engine: Engine, output: Path) -> Rebuilt:
         raise ResultsError(f"{failures_path(output)}: a tag that Rollcall did not write: {error}; {cure}") from error
 
 
-def _told(done: Rebuilt, doubts: list[str]) -> Iterator[str]:
+def _told(done: Rebuilt) -> Iterator[str]:
     taken = f"{plural(done.results, 'result')} and {plural(done.failures, 'failed attempt')} taken"
     yield f"  {plural(done.expected, 'rollout')} expected; {taken}"
     if not (done.results or done.failures):
         yield "  the database knows all that the files hold"
-    for doubt in doubts:
+    for doubt in [*done.doubts, *(f"{name}: {text}" for name, texts in done.lost.items() for text in texts)]:
         yield from fitted(f"doubt: {doubt}", "  ")
+    if done.lost:
+        cure = f"where you know that nothing else withheld them: rollcall accept {done.run} rebuilt --reason …"
+        yield from fitted(f"their metrics are withheld for it; {cure}", "  ")
     yield from fitted(LOST, "  ")
-
-
-def _forgotten(before: Any, now: Mapping[str, Any]) -> Iterator[str]:
-    """What withheld a benchmark when its last session ended, and cannot be known from rows."""
-    released = {each["benchmark"] for each in now["benchmarks"] if each["metrics"] == "released"}
-    for each in before["benchmarks"] if isinstance(before, dict) else ():
-        if each["metrics"] == "withheld" and each["benchmark"] in released:
-            yield f"{each['benchmark']} was withheld at its last session's end, {each['reason']}, and no longer is"

@@ -14,6 +14,7 @@ from typing import Any
 
 from rollcall_attach import credentials
 from rollcall_collector.contract.gate import ExitStatus
+from rollcall_collector.hiding import hidden
 from rollcall_collector.logs import log_to_stderr
 from rollcall_collector.settings import CollectorSettings, split_address
 from rollcall_collector.store import DatabaseError
@@ -25,7 +26,7 @@ from rollcall_proxy.succession import forget
 from . import asking, live, retrying
 from .launch import Launch, Runs
 from .options import UsageError, flags_from, settings_from
-from .parts import RunSettings
+from .parts import AttachSettings, RunSettings
 from .resuming import can_resume, resuming
 from .screen import screen
 from .services import raise_file_limit, run_async
@@ -47,10 +48,11 @@ def run(command: Sequence[str], given: dict[str, Any], flags: Sequence[str], rou
     if rounds.retry and not can_resume(command):
         cure = "put gym eval run itself behind --, or have it resume by itself"
         raise UsageError(f"--retry {rounds.retry}: cannot tell how {shlex.join(command)} is resumed; {cure}")
+    settings_from(AttachSettings, given)  # what is wrong with them is said now, and not by each of Gym's processes
     log_to_stderr("human" if "ROLLCALL_PROXY" in os.environ else settings_from(CollectorSettings, given).log_format)
     raise_file_limit()
     try:
-        return run_async(_run(command, given, [*flags, "--", *command], rounds))
+        return run_async(_run(command, given, [*map(hidden, flags), "--", *command], rounds))
     except (OSError, DatabaseError, asking.UnreachableError) as error:
         print(f"rollcall run: {error}", file=sys.stderr)
         return ExitStatus.ROLLCALL_FAILED

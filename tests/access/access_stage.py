@@ -1,7 +1,7 @@
 """A collector and a proxy in front of it, and whoever asks them."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,7 @@ from rollcall_collector.settings import CollectorSettings
 from rollcall_proxy.service import serving as proxy_serving
 from rollcall_proxy.settings import ProxySettings
 
+Answers = Callable[[web.Request], Awaitable[web.StreamResponse]]
 WRITE, READ, OTHER = "write-" * 6, "read-" * 7, "other-" * 6
 
 
@@ -28,11 +29,14 @@ class Came:
     body: str
 
     @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
     def detail(self) -> str:
         """Of a problem."""
-        import json
 
-        return str(json.loads(self.body)["detail"])
+        return str(self.json["detail"])
 
 
 @dataclass
@@ -60,20 +64,20 @@ class Stage:
         self.proxy = await self.proxying.enter_async_context(proxy_serving(ProxySettings(**given)))
         return self.proxy
 
-    async def serves(self, host: str = "127.0.0.1") -> str:
-        """Start a server that answers everything with an empty object, and keeps what it hears; its URL."""
+    async def serves(self, answers: Answers | None = None) -> str:
+        """Start a server that answers everything, by default with an empty object, and keeps what it hears; its URL."""
 
-        async def answer(request: web.Request) -> web.Response:
+        async def answer(request: web.Request) -> web.StreamResponse:
             self.heard.append(request)
-            return web.json_response({})
+            return await answers(request) if answers else web.json_response({})
 
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", answer)
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
         self.stack.push_async_callback(runner.cleanup)
-        await web.TCPSite(runner, host, 0).start()
-        return f"http://{host}:{runner.addresses[0][1]}"
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        return f"http://127.0.0.1:{runner.addresses[0][1]}"
 
     async def asks(
         self, url: str, token: str | None = None, method: str = "GET", value: Any = None, **fields: str
@@ -83,15 +87,21 @@ class Stage:
         if token is not None:
             named["Authorization"] = f"Bearer {token}"
         async with self.http.request(method, url, json=value, headers=named, allow_redirects=False) as answer:
-            return Came(answer.status, dict(answer.headers), await answer.text())
+            return Came(
+                answer.status,
+                {name: ", ".join(answer.headers.getall(name)) for name in answer.headers},
+                await answer.text(),
+            )
 
-    async def registers(self, url: str, token: str | None = None, name: str = "model") -> Came:
-        """Register a model server at a URL with the proxy, and an agent that refers to it."""
+    async def registers(
+        self, url: str, token: str | None = None, name: str = "model", kind: str = "responses_api_models"
+    ) -> Came:
+        """Register a server at a URL with the proxy, and an agent that refers to it."""
         host, _, port = url.removeprefix("http://").rpartition(":")
         server = {"host": host.strip("[]"), "port": int(port)}
         refers = {"model_server": {"type": "responses_api_models", "name": name}}
-        agent = {"responses_api_agents": {"x": {"host": "127.0.0.1", "port": 9} | refers}}
-        config = json.dumps({name: {"responses_api_models": {"x": server}}, "agent": agent})
+        referring = {"responses_api_agents": {"x": {"host": "127.0.0.1", "port": 9} | refers}}
+        config = json.dumps({name: {kind: {"x": server}}, "refers": referring})
         return await self.asks(f"{self.proxy}/v1/config", token, "POST", {"config": config, "own": None})
 
 

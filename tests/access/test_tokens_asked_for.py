@@ -38,7 +38,7 @@ async def test_without_a_token_nothing_is_told_but_that_the_service_lives(stage:
     for url in (*(collector + path for path in READ_ALIKE), proxy + "/v1/upstreams", proxy + "/metrics"):
         answer = await stage.asks(url)
         assert (answer.status, "ROLLCALL_TOKEN" in answer.detail) == (401, True), url
-        assert answer.fields["WWW-Authenticate"].startswith("Bearer ")
+        assert "Bearer " in answer.fields["WWW-Authenticate"]
     for url in (collector, proxy):
         assert [(await stage.asks(url + path)).status for path in ("/healthz", "/readyz")] == [200, 200]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bench.load.connection import Reading, ask
 from bench.load.held import hold
-from bench.load.paced import Target, paced
+from bench.load.paced import Target, in_a_row, paced
 from bench.load.requests import NO_OWNER, calls, post
 from bench.load.upstream import BIG
 
@@ -70,6 +70,12 @@ async def test_each_target_gets_its_share_of_a_steady_rate(upstream: str) -> Non
     targets = [Target(name, upstream, calls("h:1", [NO_OWNER], 64)) for name in ("a", "b")]
     await paced(targets, rate=500, seconds=0.2)
     assert [(len(each.seconds), each.errors) for each in targets] == [(100, 0), (100, 0)]
+
+
+async def test_requests_in_a_row_have_one_connection_for_each_target(upstream: str) -> None:
+    targets = [Target(name, upstream, calls("h:1", [NO_OWNER], 64)) for name in ("a", "b")]
+    await in_a_row(targets, 100)
+    assert [(len(each.seconds), each.errors, each.connections) for each in targets] == [(100, 0, 1), (100, 0, 1)]
 
 
 async def test_an_answer_that_is_not_200_is_an_error_of_its_target() -> None:

@@ -1,14 +1,18 @@
 """The arithmetic of the table."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.load.wrk import parsed
 from bench.measures import Row, percentile, ratio
+from bench.measures.latency import Taken
 from bench.table import BEGIN, END, Facts, written
 
 FACTS = Facts(("- a machine",))
+LATER = Facts(("- commit 2", "- 2 cores", "- load 1"))
 ROW = Row("requests per second", "0.5", "7,000/s", "nginx 9,000", True)
 
 
@@ -48,6 +52,35 @@ def test_the_table_goes_between_its_markers_and_nothing_else_changes() -> None:
     assert written(new, [ROW], FACTS) == new
 
 
+def test_rows_of_a_part_take_the_place_of_those_that_tell_the_same() -> None:
+    """Others stay, new ones come last, and the facts say when the part was measured; the last time counts."""
+    text = written(f"{BEGIN}\n{END}", [ROW, replace(ROW, what="latency")], FACTS)
+    more = [replace(ROW, rollcall="8,000/s"), replace(ROW, what="a | million")]
+    for _ in range(2):
+        text = written(text, more, LATER, "throughput, million")
+    assert text.splitlines()[1:] == [
+        "- a machine",
+        "- throughput, million alone: commit 2; load 1",
+        "",
+        "| what | reach | Rollcall | beside it | reached |",
+        "| --- | --- | --- | --- | --- |",
+        "| requests per second | 0.5 | 8,000/s | nginx 9,000 | yes |",
+        "| latency | 0.5 | 7,000/s | nginx 9,000 | yes |",
+        "| a \\| million | 0.5 | 7,000/s | nginx 9,000 | yes |",
+        END,
+    ]
+
+
 def test_a_document_without_markers_is_refused() -> None:
     with pytest.raises(ValueError, match="put them back"):
         written(f"{BEGIN} but no end", [ROW], FACTS)
+
+
+def test_latency_is_judged_by_what_is_added_and_beside_envoy() -> None:
+    quick = {"direct": 0.1, "envoy": 0.2, "rollcall": 0.35}
+    taken = Taken(quick, {"direct": 1.0, "envoy": 1.5, "rollcall": 2.4}, {}, {})
+    assert (taken.words("rollcall"), taken.reached) == ("+0.25/+1.40 ms", True)
+    assert replace(taken, p50=quick | {"rollcall": 0.45}).reached is False
+    assert replace(taken, p99={"direct": 1.0, "envoy": 1.5, "rollcall": 2.6}).reached is False
+    assert replace(taken, errors={"rollcall": 1}).reached is False
+    assert replace(taken, p50={"direct": 0.1, "rollcall": 0.2}).reached is None

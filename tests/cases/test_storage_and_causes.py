@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 from case_run import GymRun
+from collector_locks import held
 from proxystage.fakes import RESULT, Caller, FakeServer, Said
 from proxystage.world import Stage, World, cause, eventually, told
 
@@ -70,6 +71,11 @@ async def begins(world: World) -> None:
     await world.expects(("agent", 2, 0), ("agent", 3, 0))
 
 
+async def not_ready(world: World) -> bool:
+    """The collector has noticed; what wakes it are the proxy's reports."""
+    return (await world.ask("GET", f"{world.collector}/readyz")).status == 503
+
+
 async def ready(world: World) -> bool:
     return (await world.main("GET", "/readyz")).status == 200
 
@@ -83,6 +89,20 @@ async def test_a_full_disk_of_the_collectors_changes_no_verdict(world: World) ->
         assert [told(await world.run(task)) for task in (2, 3)] == [(200, None), (200, "verdict")]
         assert told(await world.metrics()) == (200, "withheld")
         collector.disk(full=False)
+        await eventually(lambda: ready(world))
+        assert await world.totals() == {"expected": 2, "succeeded": 1, "failed": 1}
+        assert [tag["status"] for tag in await world.tags("3-0")] == [400]
+
+
+async def test_a_database_that_another_process_holds_changes_no_verdict(world: World) -> None:
+    """Traffic flows meanwhile, and nothing is green until what was seen is stored."""
+    await world.collector_stops()
+    async with collecting(world):
+        await begins(world)
+        with held(world.folder / "c.sqlite3"):
+            await eventually(lambda: not_ready(world))
+            assert [told(await world.run(task)) for task in (2, 3)] == [(200, None), (200, "verdict")]
+            assert told(await world.metrics()) == (200, "withheld")
         await eventually(lambda: ready(world))
         assert await world.totals() == {"expected": 2, "succeeded": 1, "failed": 1}
         assert [tag["status"] for tag in await world.tags("3-0")] == [400]

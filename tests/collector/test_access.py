@@ -78,7 +78,10 @@ def test_a_token_in_the_url_counts_for_nothing() -> None:
     )
     assert refusal is not None
     assert (refusal.status, "none is taken from a URL" in refusal.detail) == (401, True)
-    assert {name: value.split()[0] for name, value in refusal.fields.items()} == {"WWW-Authenticate": "Bearer"}
+    assert [(name, value.split()[0]) for name, value in refusal.fields] == [
+        ("WWW-Authenticate", "Basic"),
+        ("WWW-Authenticate", "Bearer"),
+    ]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:7078", "10.2.3.4", "[::1]:7078", "localhost:1", "a.localhost", "Box.", ""])
@@ -130,4 +133,4 @@ def test_what_is_meant_for_an_http_proxy_shows_its_token_to_the_proxy() -> None:
     assert access.refusal(Asked("GET", "/healthz", {}, host | shown, proxied=True)) is None
     refusal = access.refusal(Asked("GET", "/healthz", {}, host | {"Authorization": bearer(WRITE)}, proxied=True))
     assert refusal is not None
-    assert (refusal.status, *refusal.fields) == (407, "Proxy-Authenticate")
+    assert (refusal.status, {name for name, _ in refusal.fields}) == (407, {"Proxy-Authenticate"})

@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import itertools
 import json
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -27,13 +28,17 @@ MESSAGE = "the endpoint refuses this call on purpose"
 
 @dataclass
 class Plan:
-    """Which calls go wrong, and how. `every` counts only the calls that match `turn` and `containing`."""
+    """Which calls go wrong, and how. `every` counts only the calls that match `turn` and `containing`.
+
+    Good answers take `slow_ms`, `slots` of them at a time (0: any number).
+    """
 
     every: int = 0
     turn: str = ""
     containing: str = ""
     action: str = "refuse"
     slow_ms: int = 0
+    slots: int = 0
     together: int = 0
     scripted: tuple[str, ...] = ()
 
@@ -58,6 +63,7 @@ class Endpoint:
     matched: int = 0
     waiting: int = 0
     gate: asyncio.Event = field(default_factory=asyncio.Event)
+    slots: asyncio.Semaphore | None = None
     numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     streams: script.Streams = field(default_factory=script.Streams)
 
@@ -66,6 +72,7 @@ class Endpoint:
         self.plan, self.calls, self.matched, self.waiting = plan, [], 0, 0
         self.streams = script.Streams()
         self.gate = asyncio.Event()
+        self.slots = asyncio.Semaphore(plan.slots) if plan.slots else None
 
     async def respond(self, request: web.Request) -> web.StreamResponse:
         text = await request.text()
@@ -135,7 +142,8 @@ class Endpoint:
 
     async def delay(self) -> None:
         """Holds each call for `slow_ms`, and the first `together` of them until so many wait at once."""
-        await asyncio.sleep(self.plan.slow_ms / 1_000)
+        async with self.slots or nullcontext():
+            await asyncio.sleep(self.plan.slow_ms / 1_000)
         self.waiting += 1
         if self.waiting >= self.plan.together:
             self.gate.set()

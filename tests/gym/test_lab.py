@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 import urllib.error
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import faults
@@ -68,3 +70,11 @@ def test_about_as_many_requests_of_a_ticket_go_wrong_as_it_says() -> None:
     assert faults.ticket_in("how is the weather at ticket-many-17-50?") == faults.Ticket("many", 17, 50)
     drawn = [faults.Ticket("many", number, 50).fault((400,), "weather", "/verify", 1) for number in range(2_000)]
     assert 70 <= drawn.count(400) <= 130
+
+
+def test_a_model_with_one_slot_answers_one_call_after_the_other(endpoint: Model) -> None:
+    endpoint.plan(slow_ms=40, slots=1)
+    begun = time.monotonic()
+    with ThreadPoolExecutor(4) as callers:
+        assert list(callers.map(lambda _: converse(endpoint), range(4))) == ["message"] * 4
+    assert time.monotonic() - begun >= 8 * 0.04  # eight calls, none of them beside another

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-for folder in (HERE, HERE.parent / "collector", HERE.parent / "runner"):
+for folder in (HERE, HERE.parent / "collector", HERE.parent / "runner", HERE.parent / "proxy"):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 

@@ -44,6 +44,33 @@ def run(folder: Path, *command: str, **variables: str) -> "subprocess.CompletedP
     return subprocess.run(arguments(folder, *command), env=environment(**variables), **given)
 
 
+def test_the_services_read_the_file_that_is_named(tmp_path: Path) -> None:
+    """Also one that is named from the working folder."""
+    file = f"[collector]\ndatabase = 'sqlite:///{tmp_path}/mine.sqlite3'\n[proxy]\nspool = 'own'\n"
+    (tmp_path / "mine.toml").write_text(file)
+    command = [ROLLCALL, "run", "--config", "mine.toml", "--", sys.executable, "-c", A_RUN]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, timeout=60, check=False)
+    assert done.returncode == 3
+    assert [(tmp_path / name).exists() for name in ("mine.sqlite3", "own")] == [True, True]
+
+
+def test_what_the_attach_could_not_read_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    """Each of Gym's processes would stop at it otherwise."""
+    done = run(tmp_path, "true", ROLLCALL_PROXY_GRACE="long")
+    assert (done.returncode, (tmp_path / "x.sqlite3").exists()) == (2, False)
+    assert done.stderr.startswith("rollcall: ROLLCALL_PROXY_GRACE = 'long': ")
+
+
+def test_the_line_that_resumes_a_run_has_no_password(tmp_path: Path) -> None:
+    """It is printed where others read it: in the log of a CI."""
+    own = ["--database", f"sqlite:///{tmp_path}/x.sqlite3", "--spool", str(tmp_path / "spool")]
+    own += ["--head-server", "http://me:hunter2@127.0.0.1:9"]
+    command = [ROLLCALL, "run", *own, "--", sys.executable, "-c", A_RUN]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert "--head-server 'http://me:***@127.0.0.1:9'" in done.stdout
+    assert "hunter2" not in done.stdout + done.stderr
+
+
 def test_a_command_that_cannot_start_is_127(tmp_path: Path) -> None:
     """As a shell has it, with the command's name."""
     done = run(tmp_path, "no-such-command-anywhere")

@@ -105,6 +105,8 @@ def test_a_file_that_is_named_must_be_there(tmp_path: Path, monkeypatch: pytest.
     """The usual one need not."""
     monkeypatch.chdir(tmp_path)
     assert settings_from(ProxySettings, {}).spans == 5000
+    monkeypatch.setenv("ROLLCALL_CONFIG", "")
+    assert settings_from(ProxySettings, {}).spans == 5000
     with pytest.raises(UsageError, match=r"^--config no\.toml: the settings cannot be read: No such file"):
         settings_from(ProxySettings, {"config": "no.toml"})
     monkeypatch.setenv("ROLLCALL_CONFIG", "none.toml")
@@ -120,6 +122,8 @@ def test_a_secret_stands_in_a_file_that_its_owner_alone_may_read(tmp_path: Path)
     assert secret.get_secret_value() == "hunter2"
     (line,) = refusal(tmp_path, text)
     assert line.startswith(":2: [collector] webhook_secret: others may read this file; chmod 600 ")
+    (line,) = refusal(tmp_path, "[collector]\ndatabase = 'postgresql://me:hunter2@db/x'\n")
+    assert line.startswith(":2: [collector] database: others may read this file; chmod 600 ")
 
 
 _KEYS = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)

@@ -57,7 +57,8 @@ def test_a_run_is_in_the_database_again(lost: World, new: Store, capsys: pytest.
     assert rebuild(lost.output, url_of(new)) == 0
     assert new.counts() == COUNTS
     said = capsys.readouterr().out
-    assert said.startswith("run r-1\n  5 rollouts expected; 2 results and 2 failed attempts taken\n  not known: ")
+    assert said.startswith("run r-1\n  5 rollouts expected; 2 results and 2 failed attempts taken\n  doubt: math_agent")
+    assert "\n  not known: " in said
     assert "math_agent: metrics withheld: 2 failed, 1 missing" in said
 
 
@@ -130,18 +131,24 @@ def test_what_is_wrong_with_a_file_is_said(lost: World, new: Store, capsys: pyte
     assert new.counts() == COUNTS
 
 
-def test_what_only_the_lost_database_knew_is_a_doubt(
+def test_what_only_the_lost_database_knew_withholds_until_it_is_accepted(
     world: World, new: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Calls without an owner withheld the metrics, says the run file; no row says it."""
     world.expects(0)
     world.succeeds(0)
-    withheld = {"benchmark": "math_agent", "metrics": "withheld", "reason": "3 unattributed failures at shell"}
-    kept = {"version": 1, "run": "r-1", "gate": {"benchmarks": [withheld]}}
+    reason = "3 unattributed failures at shell"
+    withheld = {"benchmark": "math_agent", "metrics": "withheld", "reason": reason, "succeeded": 1}
+    kept = {"version": 1, "run": "r-1", "gate": {"exit_status": 3, "reasons": [reason], "benchmarks": [withheld]}}
     world.beside("_rollcall.json").write_text(json.dumps(kept))
     assert rebuild(world.output, url_of(new)) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "doubt: math_agent was withheld at its last session's end, 3 unattributed failures at shell, and no" in said
+    assert f"doubt: math_agent: before the rebuild: {reason}" in said
+    assert "rollcall accept r-1 rebuilt --reason" in said
+    assert new.gate()["benchmarks"][0]["metrics"] == "withheld"
+    with running(url_of(new)) as (_, url):
+        assert main(["accept", "r-1", "rebuilt", "--reason", "a probe of ours", "--collector", url]) == 0
+        assert call("GET", f"{url}/v1/runs/r-1/gate")["exit_status"] == 0
 
 
 def _is_held(world: World) -> Any:

@@ -91,6 +91,16 @@ def _textless(item: Mapping[str, Any]) -> bool:
     return not content
 
 
+_MARKS = ("failure_kind", "failure_class", "terminal", "reward", "mask_sample", "stage_index")
+
+
+def marks_of(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """What an answer says of how it ended, without what the rollout says: for who keeps no answers."""
+    marks = {name: value for name, value in answer.items() if name.startswith("_ng_") or name in _MARKS}
+    inner = {name: answer[name] for name in ("result", "failure") if isinstance(answer.get(name), Mapping)}
+    return marks | {name: marks_of(value) for name, value in inner.items()}
+
+
 def declared_failure(answer: Mapping[str, Any]) -> tuple[str, str]:
     """The failure class that an answer with a marker declares, and the kind: Gym's `failure_kind` (0.6 on) where it
     names one, else the class."""

@@ -43,7 +43,7 @@ class Cause:
         parts = "\n".join((self.server, self.role, self.what, self.status, _shape(self.line)))
         return hashlib.sha256(parts.encode("utf-8", "replace")).hexdigest()[:16]
 
-    @property
+    @cached_property
     def words(self) -> str:
         """Such as `model call to policy_model: http_status 500`."""
         return f"{self.role} call to {self.server}: {self.what} {self.status}".rstrip()
@@ -61,5 +61,11 @@ def cause_in(root_cause: Mapping[str, Any] | None) -> Cause:
         return Cause("agent", "run", "declared by the agent", "", "")
     text = str(root_cause.get("excerpt") or "").strip() or str(root_cause.get("message") or "").strip()
     line = text.splitlines()[0].strip()[:_LINE] if text else ""
-    server, role, what, status = (str(root_cause.get(name) or "") for name in ("server", "role", "what", "status"))
-    return Cause(server, role, what, status, line)
+    server, role, what, status = [str(root_cause.get(name) or "") for name in ("server", "role", "what", "status")]
+    return _known(server, role, what, status, line)
+
+
+@lru_cache(1024)
+def _known(*said: str) -> Cause:
+    """One object for each cause: an outage has one, thousands of times."""
+    return Cause(*said)

@@ -18,20 +18,33 @@ _LOOKED_AT = 4 * EXCERPT_LIMIT
 _SEPARATORS, _LONGEST_WORD = " \t\r\n\"',;{}", 400
 """A longer word is known for a secret by its beginning."""
 
+_NAMES = (
+    r"(?:api|private|access|account|subscription|signing)[_-]?key(?:[_-]?id)?|authorization|secret[_a-z-]{0,20}"
+    r"|(?:access|auth|refresh|session|bearer|api|id)[_-]?token|passw(?:or)?d|passwd|passphrase|pwd|credentials?"
+)
+_QUOTES = r"[\"'\\]*"
+_IS = rf"{_QUOTES}\s*[:=]\s*{_QUOTES}"
+
 _SECRETS = (
+    ("private", r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)"),
     ("bearer basic", r"(?i)\b(bearer|basic)\s+[a-z0-9+/_.=~-]{8,}"),
-    ("sk pk nvapi hf gh xoxb akia", r"\b(?:sk|pk|nvapi|hf|ghp|gho|xoxb|AKIA)[-_A-Za-z0-9]{12,}"),
+    (
+        "sk- pk- rk- sk_ pk_ rk_ nvapi hf_ gh github_pat glpat xox akia asia aiza ya29",
+        r"\b(?:[spr]k[-_]|nvapi-|hf_|gh[opsur]_|github_pat_|glpat-|xox[abeoprs]-|AKIA|ASIA|AIza|ya29\.)[-_A-Za-z0-9]{12,}",
+    ),
     ("eyj", r"\beyJ[-_A-Za-z0-9]{8,}\.[-_A-Za-z0-9]{8,}(?:\.[-_A-Za-z0-9]+)?"),
     (
-        "key authorization token secret password",
-        r"(?i)(?P<name>(?:(?:api|private)[_-]?key|authorization|(?:access|auth)[_-]?token|secret[_a-z-]{0,20}|password)"
-        r"[\"'\\]*\s*[:=]\s*[\"'\\]*)[^\s\"',}&\\]{4,}",
+        "key authorization token secret pass pwd credential",
+        rf"(?i)(?P<name>(?:{_NAMES}){_IS}(?:(?:bearer|basic|token|digest|negotiate)\s+)?)[^\s\"',}}&\\]{{4,}}",
     ),
+    ("token", rf"(?i)(?P<name>\btoken{_IS})[^\s\"',}}&\\]{{16,}}"),
     (
         "cookie",
         r"(?i)(?P<name>\bcookie[\"']?\s*[:=]\s*[\"']?)[^\s;\"',]+=[^\s;\"',]+(?:;\s?[^\s;\"',]+=[^\s;\"',]+)*",
     ),
     ("://", r"(?P<name>://[^\s/:@]{0,100}:)[^\s/@]{1,200}(?=@)"),
+    ("://", r"(?P<name>://)[^\s/:@\[]{8,200}(?=@)"),
+    ("=", r"(?P<name>[?&][\w.~%$-]{1,100}=)[^&\s\"'\\<>#]+"),  # no value of a query is kept
 )
 """What is taken out, each behind the words of which it has one, in small letters. The group `name`, which says whose
 value it was, stays."""

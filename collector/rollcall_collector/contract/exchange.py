@@ -46,15 +46,20 @@ Moment = Annotated[float, Field(allow_inf_nan=False)]
 
 
 _AROUND = 50
-"""Levels that stand around a value where it is kept, at the most. orjson reads 1024 levels and writes 254."""
+"""Levels that stand around a value where it is kept, at the most."""
+
+_WRITTEN = 254
+"""Levels that orjson writes; it reads 1024."""
 
 
 def is_keepable(value: Any) -> bool:
     """Whether a value that was read can be written again, with what stands around it."""
-    for _ in range(_AROUND):
-        value = [value]
     try:
-        orjson.dumps(value)
+        text = orjson.dumps(value)
+        if text.count(b"[") + text.count(b"{") > _WRITTEN - _AROUND:  # else it cannot be that deep
+            for _ in range(_AROUND):
+                value = [value]
+            orjson.dumps(value)
     except orjson.JSONEncodeError:
         return False
     return True

@@ -84,15 +84,15 @@ class Policy:
 
     def pardon(self, tag: Tag) -> str | None:
         """The name of the rule by which an exchange that did not end well is no failure, or None where it is one."""
-        matching = self.matching(tag)
-        decided = next((rule for rule in matching if rule.effect != "terminal"), None)
-        if decided is not None:
-            return None if decided.effect == "failure" else decided.name
-        if matching:
-            return None
+        if matching := self.matching(tag):
+            decided = next((rule for rule in matching if rule.effect != "terminal"), None)
+            return decided.name if decided is not None and decided.effect != "failure" else None
         if tag.by_rule:
             return "rules"  # one that is no longer in force had found it
-        return next((name for name, pardons in _PARDONS if pardons(self, tag)), None)
+        for name, pardons in _PARDONS:
+            if pardons(self, tag):
+                return name
+        return None
 
     def matching(self, tag: Tag, kind: str | None = None) -> tuple[Rule, ...]:
         """The user's rules that speak of an exchange, in their order in the file; `kind` is that of the failure."""
@@ -112,6 +112,8 @@ class Policy:
         A rule that asks for the kind alone holds also where no call is known to have failed, as when an agent has
         declared the failure.
         """
+        if not self.rules.rules:
+            return False
         if any(rule.is_terminal_for(kind) for rule in self.rules.rules):
             return True
         return any(rule.effect == "terminal" for tag in tags for rule in self.matching(tag, kind))

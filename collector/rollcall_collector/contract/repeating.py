@@ -4,9 +4,12 @@ A verdict asks which call failed first and how its last exchange ended, so of su
 all that it needs, and how many there were is worth a number.
 """
 
+from operator import attrgetter
+
 from .exchange import Tag
 
 _FLAGS = ("too_long", "stream", "shutdown", "by_rule")
+_of_flags = attrgetter(*_FLAGS)
 
 
 def way_of(tag: Tag, late: bool = False) -> str:
@@ -14,8 +17,9 @@ def way_of(tag: Tag, late: bool = False) -> str:
 
     `late`: it ended after the outermost answer began, and so must not be taken for one that ended before.
     """
-    flags = [name for name in _FLAGS if getattr(tag, name)] + ["late"] * late
-    return " ".join([tag.what, str(tag.status or ""), tag.role, tag.marker, *flags, *tag.rules])
+    plain = f"{tag.what} {tag.status or ''} {tag.role} {tag.marker}"
+    flags = [name for name, is_so in zip(_FLAGS, _of_flags(tag), strict=True) if is_so] + ["late"] * late
+    return " ".join([plain, *flags, *tag.rules]) if flags or tag.rules else plain
 
 
 def call_of(tag: Tag) -> str:

@@ -6,9 +6,11 @@ stands at the top outside of keys that begin with `_`, since Gym up to 0.6 makes
 
 from collections.abc import Mapping
 from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 from .answer import is_episode
+from .excerpt import excerpt_of
 from .exchange import EXCERPT_LIMIT, DispatchBegun, DispatchEnded, Tag
 from .verdict import Verdict
 
@@ -101,7 +103,7 @@ def _gym_keys(ended: DispatchEnded, verdict: Verdict) -> dict[str, Any]:
     }
     failure = (ended.answer or {}).get("failure")
     if isinstance(failure, Mapping):
-        keys["_ng_failure_message"] = str(failure.get("failure_reason"))[:EXCERPT_LIMIT]
+        keys["_ng_failure_message"] = excerpt_of(str(failure.get("failure_reason")))
     if verdict.terminal or (isinstance(failure, Mapping) and failure.get("terminal")):
         keys["_ng_failure_terminal"] = True
     return {key: value for key, value in keys.items() if value is not None}
@@ -126,12 +128,17 @@ def _row_cause(cause: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _tag_keys(tag: Tag) -> dict[str, Any]:
-    names = _TAG_KEYS if tag.count > 1 else _TAG_KEYS_OF_ONE
-    return {name: value for name in names if (value := getattr(tag, name)) or type(value) in (int, float)}
+    said = {
+        name: value for name, value in zip(_TAG_KEYS, _of_tag(tag), strict=True) if value or type(value) in _NUMBERS
+    }
+    if tag.count == 1:
+        del said["count"]
+    return said
 
 
 _TAG_KEYS = [each.name for each in fields(Tag) if each.name not in ("event", "dispatch")]
-_TAG_KEYS_OF_ONE = [name for name in _TAG_KEYS if name != "count"]
+_NUMBERS = (int, float)
+_of_tag = attrgetter(*_TAG_KEYS)
 
 
 def describe(cause: Tag | None) -> str:

@@ -55,6 +55,21 @@ def is_current(run: Mapping[str, Any], output: Path) -> bool:
     return isinstance(run.get("gate"), dict) and run.get("files") == stamps(output)
 
 
+NOT_KEPT = "what was unattributed or not inspected before the rebuild is not known"
+
+
+def doubts_kept(run: Mapping[str, Any], benchmark: str, succeeded: int) -> list[str]:
+    """What rows do not tell of a benchmark with so many successes: what the kept gate doubted, or that there is none
+    which knew of so many."""
+    gate = run.get("gate")
+    if not isinstance(gate, dict):
+        return [NOT_KEPT]
+    known = [each for each in gate["benchmarks"] if each["benchmark"] == benchmark]
+    if not known or known[0]["succeeded"] < succeeded:
+        return [NOT_KEPT]
+    return [f"before the rebuild: {text}" for text in gate["reasons"] if text in known[0]["reason"]]
+
+
 def renew(output: Path, gate: Mapping[str, Any]) -> None:
     """Keep the gate's newest answer, with the files as they are now."""
     changes = {"gate": dict(gate), "files": stamps(output), "ended_at": datetime.now(UTC).isoformat(timespec="seconds")}

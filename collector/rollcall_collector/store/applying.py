@@ -1,7 +1,7 @@
 """What events do to the store: a batch is read in, changes dispatches in memory, and is written in one piece."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
@@ -29,8 +29,9 @@ from ..contract.policy import PerServer, Policy
 from . import reporting, spanning, tagging
 from .beside import add_up, know, relate
 from .bulk import insert_rows
-from .dialect import among, lock_dispatches, share
+from .dialect import Each, among, lock_dispatches, share
 from .judging import PLACES, has_calls, judge_due, policies_of
+from .saying import Saying
 from .schema import (
     RUNNING,
     SILENT,
@@ -111,6 +112,7 @@ class _Batch:
     now: float | None
     work: Working = field(init=False)
     tags: list[tagging.Change] = field(default_factory=list)
+    told: tagging.Told = field(default_factory=tagging.Told)
     begun: list[DispatchBegun] = field(default_factory=list)
     names: "Names" = field(default_factory=dict)
     attempts: dict[Key, int] = field(default_factory=dict)
@@ -141,10 +143,11 @@ class _Batch:
             self._apply(event)
         self.write()
         _keep_early(self.connection, self.early, self.now)
-        spanning.write(self.connection, events, self.now)
-        reporting.hear(self.connection, events, self.now)
-        add_up(self.connection, [event for event in events if isinstance(event, Watched)])
-        relate(self.connection, [event for event in events if isinstance(event, Topology)])
+        beside = [event for event in events if isinstance(event, _BESIDE)]
+        spanning.write(self.connection, beside, self.now)
+        reporting.hear(self.connection, beside, self.now)
+        add_up(self.connection, [event for event in beside if isinstance(event, Watched)])
+        relate(self.connection, [event for event in beside if isinstance(event, Topology)])
         self.work.totals.write(self.connection)
 
     def write(self) -> None:
@@ -154,7 +157,7 @@ class _Batch:
         self.tags.clear()
         self.begun.clear()
         policies = policies_of(self.connection, {each.values["run"] for each in self.work.due()}, self.policy)
-        judge_due(self.work, policies)
+        judge_due(self.work, policies, self.told)
         self.work.write()
         self._judge_silent(policies)
 
@@ -171,7 +174,7 @@ class _Batch:
             self.work.totals.add(run, benchmark, CALLS, 1)
         self.first_calls.clear()
         if self.work.due():
-            judge_due(self.work, policies)
+            judge_due(self.work, policies, self.told)
             self.work.write()
 
     def _apply(self, event: Event) -> None:
@@ -198,9 +201,11 @@ class _Batch:
             case DispatchEnded():
                 self._end(dispatch, event)
             case Recovered():
+                self.told.forgets(event.dispatch)
                 self.tags.append(("recovered", tagging.recovery(event)))
                 dispatch.due = dispatch.is_judged
             case Outlived():
+                self.told.forgets(event.dispatch)
                 self.tags += (("outlived", row) for row in tagging.outliving(event))
                 dispatch.due = dispatch.is_judged
             case Verified():
@@ -223,8 +228,8 @@ class _Batch:
         named = self.names.get((event.run, event.rollout), ())
         if event.agent is None and len(named) == 1:
             event = replace(event, benchmark=named[0][0], agent=named[0][1])
-        if _is_unnumbered(event):
-            event = replace(event, attempt=self._attempt(event))
+        if _is_unnumbered(event) and (attempt := self._attempt(event)):
+            event = replace(event, attempt=attempt)
         self.work.begin(
             {
                 "dispatch": event.dispatch,
@@ -235,10 +240,13 @@ class _Batch:
                 "state": "running",
                 "attempt": event.attempt,
                 "started_at": event.started_at,
-                "begun": _beside(event, _BEGUN),
-            }
+                "begun": _BEGUN(event),
+            },
+            event,
         )
         self.begun.append(event)
+        if event.dispatch not in self.orphaned:
+            self.told.begins(event.dispatch)
         self._adopt(self.work.found[event.dispatch])
 
     def _adopt(self, dispatch: Dispatch) -> None:
@@ -258,7 +266,7 @@ class _Batch:
 
     def _end(self, dispatch: Dispatch, event: DispatchEnded) -> None:
         dispatch.set(
-            ended=_beside(event, _ENDED),
+            ended=_ENDED(event),
             ended_at=event.ended_at,
             masked=event.masked,
             unscored=event.unscored,
@@ -266,7 +274,7 @@ class _Batch:
             not_inspected=dispatch.values["not_inspected"] or event.not_inspected,
             model_calls=event.model_calls,
         )
-        dispatch.due = True
+        dispatch.last, dispatch.due = event, True
         if event.model_calls:
             self.first_calls.add(dispatch.key[:2])
 
@@ -274,12 +282,15 @@ class _Batch:
         dispatch = self.work.get(tag.dispatch)
         if dispatch is None and tag.dispatch is not None:
             self.orphaned.add(tag.dispatch)
-        self.tags.append(("tag", tagging.tag_row(tag, dispatch, self.now)))
+        row = tagging.tag_row(tag, dispatch, self.now)
+        self.told.takes(tag, row)
+        self.tags.append(("tag", row))
         if dispatch is not None:
             dispatch.due = dispatch.is_judged  # a late tag: it ended in time and was only delivered late
 
     def _disown(self, event: CarrierShared) -> None:
         """Take from dispatches what a carrier that turned out to be shared had bound to them."""
+        self.told.forgets(*event.dispatches)
         self.tags += (("shared", row) for row in tagging.freeing(event))
         for each in map(self.work.get, event.dispatches):
             if each is not None:
@@ -306,19 +317,12 @@ def _open_at(connection: Connection, gone: Iterable[str]) -> set[str]:
     return found
 
 
-def _said(of: type, columns: Collection[str] = ()) -> list[tuple[str, Any]]:
-    """The fields of an event that no column has, each with its default."""
-    own = [each for each in fields(of) if each.name not in ("event", "dispatch", *columns)]
-    return [(each.name, None if each.name in ("agent", "status") else each.default) for each in own]
+_BEGUN = Saying(DispatchBegun, ("dispatch", "session", "run", "benchmark", "rollout", "started_at", "attempt"))
+_ENDED = Saying(DispatchEnded, ("dispatch",))
 
 
-def _beside(event: Any, said: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """What an event says, but for its defaults."""
-    return {name: value for name, default in said if (value := getattr(event, name)) != default}
-
-
-_BEGUN = _said(DispatchBegun, ("session", "run", "benchmark", "rollout", "started_at", "attempt"))
-_ENDED = _said(DispatchEnded)
+_BESIDE = (CarrierShared, ProxyGone, ProxyHeard, Spans, Topology, Watched)
+"""Events that tell of more, or of something else, than a dispatch."""
 
 
 def _dispatches_of(event: Event) -> Sequence[str]:
@@ -340,13 +344,14 @@ def _names_of(connection: Connection, events: Iterable[DispatchBegun]) -> Names:
     found: Names = {}
     for run, ids in _by_run((event.run, event.rollout) for event in events if event.agent is None).items():
         for some in portions(ids):
-            for row in connection.execute(_NAMED, {"run": run, "some": some}):
+            for row in connection.execute(_NAMED.asked(connection), {"run": run, "some": some}):
                 found.setdefault((run, row.rollout), []).append((row.benchmark, row.agent))
     return found
 
 
-_NAMED = select(rollouts.c.rollout, rollouts.c.benchmark, rollouts.c.agent).where(
-    rollouts.c.run == bindparam("run"), among(rollouts.c.rollout)
+_NAMED = Each(
+    select(rollouts.c.rollout, rollouts.c.benchmark, rollouts.c.agent).where(rollouts.c.run == bindparam("run")),
+    rollouts.c.rollout,
 )
 
 
@@ -357,16 +362,17 @@ def _attempts_of(connection: Connection, events: Iterable[DispatchBegun]) -> dic
     for (run, benchmark), ids in by_benchmark(keys).items():
         for some in portions(ids):
             asked = {"run": run, "benchmark": benchmark, "some": some}
-            for rollout, number in connection.execute(_FAILURES, asked):
+            for rollout, number in connection.execute(_FAILURES.asked(connection), asked):
                 found[run, benchmark, rollout] = number
     return found
 
 
-_FAILURES = (
+_FAILURES = Each(
     select(dispatches.c.rollout, func.count())
     .where(dispatches.c.run == bindparam("run"), dispatches.c.benchmark == bindparam("benchmark"))
-    .where(among(dispatches.c.rollout), dispatches.c.placed == "failures")
-    .group_by(dispatches.c.rollout)
+    .where(dispatches.c.placed == "failures")
+    .group_by(dispatches.c.rollout),
+    dispatches.c.rollout,
 )
 
 

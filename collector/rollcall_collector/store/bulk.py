@@ -7,6 +7,7 @@ statement for each row costs PostgreSQL, and its driver, more than the row: it g
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -16,6 +17,8 @@ from .dialect import is_postgresql
 from .schema import Json, Text
 
 Row = Mapping[str, Any]
+Column = list[Any]
+"""The values of some rows in one column."""
 
 
 def insert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
@@ -82,17 +85,16 @@ def _run(
     each, together = statements
     if is_postgresql(connection) and (given := _as_one(table, names, rows)) is not None:
         return connection.exec_driver_sql(together, (given,)).rowcount
-    columns = [(name, _FORMS.get(type(table.c[name].type), _as_it_is)) for name in names]
-    values = [tuple([form(row[name]) for name, form in columns]) for row in rows]
-    return connection.exec_driver_sql(each, values).rowcount
+    columns = [_FORMS.get(type(table.c[name].type), list)(list(map(itemgetter(name), rows))) for name in names]
+    return connection.exec_driver_sql(each, list(zip(*columns, strict=True))).rowcount
 
 
 def _as_one(table: Table, names: Sequence[str], rows: Sequence[Row]) -> str | None:
     """The rows as one JSON value. None where one has what PostgreSQL takes only in JSON that it leaves as it is: a NUL,
     or half of a surrogate pair, for which `as_json` has to go the slow way."""
-    columns = [(name, _FORMS_IN_JSON.get(type(table.c[name].type), _as_it_is)) for name in names]
+    columns = [_FORMS_IN_JSON.get(type(table.c[name].type), list)(list(map(itemgetter(name), rows))) for name in names]
     try:
-        given = orjson.dumps([{name: form(row[name]) for name, form in columns} for row in rows])
+        given = orjson.dumps([dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)])
     except TypeError:
         return None
     return None if rb"\u0000" in given else given.decode()
@@ -116,17 +118,20 @@ def as_json(value: Any) -> str | None:
         return json.dumps(value)
 
 
-def _plain(value: str | None) -> str | None:
-    return value.replace("\0", "\ufffd") if value is not None and "\0" in value else value
+def _plain(column: Column) -> Column:
+    if "\0" not in "".join(filter(None, column)):
+        return column
+    return [value.replace("\0", "\ufffd") if value is not None and "\0" in value else value for value in column]
 
 
-def _as_hex(value: bytes | None) -> str | None:
-    return None if value is None else f"\\x{value.hex()}"
+def _in_json(column: Column) -> Column:
+    return [None if value is None else as_json(value) for value in column]
 
 
-def _as_it_is(value: Any) -> Any:
-    return value
+def _as_hex(column: Column) -> Column:
+    return [None if value is None else f"\\x{value.hex()}" for value in column]
 
 
-_FORMS: dict[type, Callable[[Any], Any]] = {Json: as_json, Text: _plain}
-_FORMS_IN_JSON: dict[type, Callable[[Any], Any]] = {LargeBinary: _as_hex, Text: _plain}
+_FORMS: dict[type, Callable[[Column], Column]] = {Json: _in_json, Text: _plain}
+_FORMS_IN_JSON: dict[type, Callable[[Column], Column]] = {LargeBinary: _as_hex, Text: _plain}
+"""How a column is given, for all rows at once: a call for each value would cost more than what it does."""

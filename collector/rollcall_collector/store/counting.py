@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, lite
 
 from ..contract.gate import NO_TOLERANCE, Counts, Tolerance, coverage_metrics, why_withheld, withheld_metrics
 from .hearing import Moment, has_ended
-from .schema import benchmarks, counts, dispatches, rollouts, sessions
+from .schema import REBUILT, benchmarks, counts, dispatches, rollouts, sessions
 from .totals import STATES
 
 CURRENT = and_(
@@ -112,7 +112,8 @@ def tolerances(
 
 
 def _counted_as_zero(connection: Connection, run: str) -> dict[str, Any]:
-    asked = select(sessions.c.counted_as_zero).where(sessions.c.run == run).order_by(sessions.c.started_at.desc())
+    own = (sessions.c.run == run, sessions.c.mode != REBUILT)
+    asked = select(sessions.c.counted_as_zero).where(*own).order_by(sessions.c.started_at.desc())
     return connection.execute(asked.limit(1)).scalar() or {}
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, insert, select, text
 from sqlalchemy.exc import DBAPIError
 
+from ..private import make_file
 from .schema import metadata, notes
 
 log = logging.getLogger(__name__)
@@ -54,6 +55,30 @@ def look_at_tables(connection: Connection) -> None:
         suspect.unlink()
 
 
+Identity = tuple[int, int]
+
+
+def identity(engine: Engine) -> Identity | None:
+    """Which file it is that lies at the database's path; None where there is none."""
+    path = _path_of(engine)
+    try:
+        found = None if path is None else os.stat(path)
+    except FileNotFoundError:
+        return None
+    return None if found is None else (found.st_dev, found.st_ino)
+
+
+def make_sure_of(engine: Engine, opened: Identity | None) -> None:
+    """Raises DBAPIError where the file that was opened lies no longer at its path.
+
+    SQLite writes on into a file that was removed or renamed, and what is confirmed then is gone with the process.
+    """
+    if opened is not None and identity(engine) != opened:
+        cure = "put it back, or restart the collector, which begins a new one"
+        text = f"the database {engine.url.database} was moved away or removed; {cure}"
+        raise DBAPIError("COMMIT", None, Exception(text))
+
+
 def mark(engine: Engine) -> None:
     """Damage has shown: the next start shall read the whole file."""
     found = _mark_of(engine)
@@ -62,8 +87,13 @@ def mark(engine: Engine) -> None:
 
 
 def _mark_of(engine: Engine) -> Path | None:
+    path = _path_of(engine)
+    return None if path is None else Path(f"{path}.suspect")
+
+
+def _path_of(engine: Engine) -> str | None:
     name = engine.url.database if engine.dialect.name == "sqlite" else None
-    return None if name in (None, "", ":memory:") else Path(f"{name}.suspect")
+    return None if name in ("", ":memory:") else name
 
 
 def was_ours(path: Path) -> bool:
@@ -81,6 +111,7 @@ def set_aside(path: Path) -> str:
     for suffix in ("-wal", "-shm", ""):
         if (part := Path(f"{path}{suffix}")).exists():
             part.rename(f"{kept}{suffix}")
+    make_file(path)
     Path(f"{path}.suspect").unlink(missing_ok=True)
     note = f"the database {path} was damaged: it lies in {kept}, and a new one was begun; rebuild runs from their files"
     log.error("%s", note)

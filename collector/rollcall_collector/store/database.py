@@ -13,6 +13,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from ..hiding import hidden
+from ..private import make_file, make_folder
 from . import damage
 from .bulk import as_json
 from .migrations import NewerSchemaError, bring_up_to_date
@@ -42,6 +43,7 @@ def open_database(url: str, connections: int = CONNECTIONS) -> Engine:
         return _opened(shown, lambda: _sqlite(parsed, connections))
     _make_folder(path.parent, shown)
     with damage.looking_at(path):
+        make_file(path)
         return _opened(shown, lambda: _sqlite(parsed, connections), path)
 
 
@@ -174,7 +176,7 @@ def _pool(connections: int) -> dict[str, Any]:
 
 def _make_folder(folder: Path, shown: str) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     except OSError as error:
         raise DatabaseError(f"database {shown!r}: cannot make the folder {folder}: {error}") from error
 

@@ -1,7 +1,8 @@
 """What is not known of a run: failed calls without an owner, and servers whose calls were never seen.
 
 An unattributed failure withholds the benchmarks whose servers can reach the called one by the references of Gym's
-config, until a later session has run without one or a person has accepted it.
+config, until a later session has run without one or a person has accepted it. What a rebuild could not know withholds
+until a person has accepted it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from ..contract.policy import Policy
 from ..contract.wording import plural
 from .counting import CURRENT, Benchmark
 from .hearing import Moment, has_ended
-from .schema import RUNNING, dispatches, notes, runs, sessions, tags, topology, watched
+from .schema import REBUILT, RUNNING, dispatches, notes, runs, sessions, tags, topology, watched
 
 STALLED_S = 600.0
 """Seconds after which an open rollout shows as stalled."""
@@ -23,13 +24,18 @@ def doubts_about(
     connection: Connection, run: str, benchmarks: Sequence[Benchmark], policy: Policy
 ) -> dict[str, list[str]]:
     """Why a benchmark may not be what its counts say; benchmark to reasons."""
-    found = connection.execute(select(runs.c.expected_source, runs.c.asked_at).where(runs.c.run == run)).one()
+    columns = (runs.c.expected_source, runs.c.asked_at, runs.c.lost)
+    found = connection.execute(select(*columns).where(runs.c.run == run)).one()
     general = []
     if found.expected_source is None and found.asked_at is None:
         general.append("expected is what was seen so far")
     unowned = unattributed(connection, run) if policy.unattributed == "withhold" else {}
     reach = _reachable(connection) if unowned else {}
-    return {each.name: [*general, *_unowned_at(each, unowned, reach), *_own_doubts(each)] for each in benchmarks}
+    lost = found.lost or {}
+    return {
+        each.name: [*general, *_unowned_at(each, unowned, reach), *_own_doubts(each), *lost.get(each.name, ())]
+        for each in benchmarks
+    }
 
 
 def _own_doubts(benchmark: Benchmark) -> Iterator[str]:
@@ -41,11 +47,14 @@ def _own_doubts(benchmark: Benchmark) -> Iterator[str]:
 
 
 def unattributed(connection: Connection, run: str) -> dict[str, int]:
-    """Failed calls without an owner during the run's last session that nobody has accepted; server to number."""
+    """Failed calls without an owner during the run's last session that nobody has accepted; server to number.
+
+    What was taken from files is no session that a call could have come in.
+    """
     last = connection.execute(
         select(sessions.c.started_at, sessions.c.ended_at, runs.c.accepted_at)
         .join(runs, runs.c.run == sessions.c.run)
-        .where(sessions.c.run == run)
+        .where(sessions.c.run == run, sessions.c.mode != REBUILT)
         .order_by(sessions.c.started_at.desc())
         .limit(1)
     ).first()

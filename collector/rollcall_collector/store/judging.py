@@ -6,13 +6,13 @@ from typing import Any
 
 from sqlalchemy import Connection, exists, or_, select, update
 
-from ..contract.exchange import DispatchBegun, DispatchEnded
+from ..contract.exchange import DispatchBegun
 from ..contract.policy import Policy, policy_from
 from ..contract.row import failure_row, root_cause_of
 from ..contract.verdict import Kept, Verdict, judge
 from . import dialect
 from .schema import counts, dispatches, rollouts, runs, tags
-from .tagging import kept_tags
+from .tagging import Told, kept_tags
 from .totals import CALLS
 from .working import JUDGED, Dispatch, Working, portions
 
@@ -39,20 +39,27 @@ def policies_of(connection: Connection, names: Iterable[str], default: Policy) -
 _POLICIES = select(runs.c.run, runs.c.policy).where(dialect.among(runs.c.run), runs.c.policy.is_not(None))
 
 
-def judge_due(work: Working, policies: Mapping[str, Policy]) -> None:
+def judge_due(work: Working, policies: Mapping[str, Policy], told: Told | None = None) -> None:
     """Give the verdict on each dispatch that waits for one, from all that is known of it."""
     due = work.due()
-    kept = kept_tags(work.connection, [each.values["dispatch"] for each in due]) if due else {}
+    kept = kept_tags(work.connection, [each.values["dispatch"] for each in due], told or Told())
+    shown = {run: policy.as_dict() for run, policy in policies.items()}
     made_calls = _made_calls(work)
     for each in due:
         each.due = False
+        run = each.values["run"]
         if each.values["ended"] is not None:
-            _judge(each, kept.get(each.values["dispatch"], []), policies[each.values["run"]], made_calls)
+            _judge(each, kept[each.values["dispatch"]], (policies[run], shown[run]), made_calls)
 
 
-def _judge(dispatch: Dispatch, kept: list[Kept], policy: Policy, made_calls: Callable[[DispatchBegun], bool]) -> None:
-    values = dispatch.values
-    begun, ended = dispatch.begun(), DispatchEnded(**(values["ended"] | {"dispatch": values["dispatch"]}))
+def _judge(
+    dispatch: Dispatch,
+    kept: list[Kept],
+    under: tuple[Policy, dict[str, Any]],
+    made_calls: Callable[[DispatchBegun], bool],
+) -> None:
+    values, (policy, shown) = dispatch.values, under
+    begun, ended = dispatch.begun(), dispatch.ended()
     swallowed = policy.swallowed(ended, begun.agent, lambda: made_calls(begun))
     verdict = judge(ended, kept, policy, swallowed)
     if values["healed_by"] is not None:
@@ -63,7 +70,7 @@ def _judge(dispatch: Dispatch, kept: list[Kept], policy: Policy, made_calls: Cal
         verdict = judge(ended, _ordinary(kept), policy)  # there is a row, and it must count
     row = None
     if verdict.state == "failed":
-        row = failure_row(begun, ended, verdict, policy.as_dict(), values["response"])
+        row = failure_row(begun, ended, verdict, shown, values["response"])
     dispatch.set(**_columns(begun, verdict, row))
     if values["placed"] is None:
         dispatch.set(placed=PLACES[verdict.state])
@@ -101,7 +108,9 @@ def _made_calls(work: Working) -> Callable[[DispatchBegun], bool]:
 
 
 def has_calls(connection: Connection, run: str, benchmark: str) -> bool:
-    """Whether a dispatch of this benchmark has ended after model calls."""
+    """Whether a dispatch of this benchmark has ended after model calls. What is done for the answer's sake is done
+    before anybody else asks."""
+    dialect.lock_benchmark(connection, run, benchmark)
     here = (counts.c.run == run, counts.c.benchmark == benchmark, counts.c.name == CALLS)
     return bool(connection.execute(select(counts.c.number).where(*here)).scalar())
 

@@ -83,7 +83,7 @@ def _to_3(connection: Connection) -> None:
 
 def _to_4(connection: Connection) -> None:
     """Counts and causes beside the rollouts, folded tags, and rows in the wrong file found by an index."""
-    _add(connection, runs, ("collector_policy", "pruned_at"))
+    _add(connection, runs, ("collector_policy", "pruned_at", "lost"))
     _add(connection, dispatches, ("misplaced", "provisional"))
     _add(connection, rollouts, ("counted", *NO_CAUSE))
     _add(connection, early, ("received_at",))

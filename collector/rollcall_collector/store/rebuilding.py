@@ -3,6 +3,9 @@
 The rows of the results are rollouts that have succeeded, those of the failures file attempts that have failed, with
 the tags that they name; what is expected stands in the materialized inputs. What no file holds stays unknown: calls
 without an owner, and tags that decided nothing. A rollout that the store knows a dispatch of is left as it is.
+
+Unknown is not released. Where successes were taken, what the run file's gate doubted withholds the benchmark, or that
+there is no gate which knew of them, until a person has accepted it.
 """
 
 import hashlib
@@ -11,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import ColumnElement, Connection, delete, select, update
 
 from ..contract.answer import read_run_answer
 from ..contract.exchange import Tag
@@ -23,6 +26,8 @@ from ..results.lines import Key, key_of, rows
 from ..results.names import failures_path, materialized_path
 from ..results.written import agent_of, dispatch_of, dump, withheld_rows
 from . import dialect, tagging
+from .counting import counted_benchmarks
+from .hearing import Moment
 from .schema import REBUILT, rollouts, runs, sessions
 from .totals import CALLS
 from .working import Dispatch, Working, portions
@@ -33,13 +38,15 @@ Row = dict[str, Any]
 
 @dataclass(slots=True)
 class Rebuilt:
-    """What was taken from a run's files: numbers of rollouts and of failed attempts, and what is wrong with a file."""
+    """What was taken from a run's files: numbers of rollouts and of failed attempts, what is wrong with a file, and by
+    benchmark what could not be known and withholds its metrics."""
 
     run: str
     expected: int = 0
     results: int = 0
     failures: int = 0
     doubts: list[str] = field(default_factory=list)
+    lost: dict[str, list[str]] = field(default_factory=dict)
 
 
 def rebuild(
@@ -49,7 +56,8 @@ def rebuild(
 
     `on_progress` is told how many rows have been read, now and then.
     """
-    run: str = runfile.read(output)["run"]
+    kept = runfile.read(output)
+    run: str = kept["run"]
     files = counting.read(output, run)
     if files.digest is None:
         raise ResultsError(f"{materialized_path(output)}: is missing, so nobody knows what was expected; put it back")
@@ -62,7 +70,29 @@ def rebuild(
     took = _Taking(connection, run, session, now, _unknown(connection, run, files.expected))
     done.failures = took.takes(_failures(output, run), took.failure, on_progress)
     done.results = took.takes(_results(output), took.result, on_progress)
+    if done.failures or done.results:
+        done.lost = _lost(connection, kept, took.succeeded, now)
+    else:
+        connection.execute(delete(sessions).where(sessions.c.session == session, _is_known(run, session)))
     return done
+
+
+def _lost(connection: Connection, kept: Row, benchmarks: set[str], now: float) -> dict[str, list[str]]:
+    """What is not known of these benchmarks, beside what an earlier rebuild did not know of any."""
+    run = kept["run"]
+    counted = counted_benchmarks(connection, run, Moment(now))
+    numbers = {each.name: each.counts.succeeded for each in counted if each.name in benchmarks}
+    found = {name: texts for name in numbers if (texts := runfile.doubts_kept(kept, name, numbers[name]))}
+    before = connection.execute(select(runs.c.lost).where(runs.c.run == run)).scalar() or {}
+    if found:
+        connection.execute(update(runs).where(runs.c.run == run).values(lost=before | found))
+    return found
+
+
+def _is_known(run: str, session: str) -> ColumnElement[bool]:
+    """Whether a run has another session than this one."""
+    other = sessions.alias()
+    return select(other.c.session).where(other.c.run == run, other.c.session != session).exists()
 
 
 def _in_order(item: tuple[Key, str]) -> Any:
@@ -106,6 +136,7 @@ class _Taking:
         self._connection, self._run, self._session, self._now = connection, run, session, now
         self._unknown, self._attempts = unknown, dict[Key, int]()
         self._seen = set[Key]()
+        self.succeeded = set[str]()
         self._read = 0
         self._tags: list[tagging.Change] = []
 
@@ -131,6 +162,7 @@ class _Taking:
         if key in self._seen:
             return False
         self._seen.add(key)
+        self.succeeded.add(self._unknown[key])
         ending = read_run_answer(dump(row))
         dispatch = self._begin(work, key, row, "results")
         dispatch.set(

@@ -66,6 +66,7 @@ runs = Table(
     Column("policy", JSON),  # the one it was judged again under; null: the collector's
     Column("collector_policy", JSON),  # the collector's when its last session began, for who reads the database alone
     Column("pruned_at", Float),  # it is being removed, and is not shown any more
+    Column("lost", JSON),  # by benchmark: what a rebuild could not know, and nobody has accepted
 )
 
 sessions = Table(

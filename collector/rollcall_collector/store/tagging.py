@@ -8,8 +8,8 @@ ended after the outermost answer began is never folded into one that ended befor
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -20,14 +20,14 @@ from ..contract.repeating import call_of, way_of
 from ..contract.verdict import Kept
 from .bulk import insert_new_rows
 from .dialect import among, insert
+from .saying import Saying
 from .schema import JSON, tags
 from .working import Dispatch, portions
 
 Change = tuple[str, dict[str, Any]]
 """What is done to the tags, and with which values; in the order of the events."""
 
-_NAMES = [each.name for each in fields(Tag) if each.name != "event"]
-_DEFAULTS = {each.name: each.default for each in fields(Tag)}
+_SAID = Saying(Tag)
 _LAST = ("exchange", "started_at", "ended_at", "message", "excerpt")
 """What the last exchange of a record has of its own."""
 
@@ -47,10 +47,45 @@ def tag_row(tag: Tag, dispatch: Dispatch | None, now: float | None) -> dict[str,
         "ended_at": tag.ended_at,
         "last_at": tag.ended_at,
         "received_at": now,
-        "tag": {name: value for name in _NAMES if (value := getattr(tag, name)) != _DEFAULTS[name]},
+        "tag": _SAID(tag),
         "last": None,
         "blameless": tag.what == "cancelled" or tag.role == "aggregate_metrics",
     }
+
+
+class Told:
+    """Tags of dispatches that have begun in a batch, as long as the batch alone tells of them: a verdict needs no look
+    into the database for these.
+
+    What changes tags that are there, or folds one into another, ends that for its dispatch.
+    """
+
+    def __init__(self) -> None:
+        self._by_record: dict[str, dict[tuple[str, str], Tag]] = {}
+
+    def begins(self, dispatch: str) -> None:
+        """No tag of it has come before."""
+        self._by_record[dispatch] = {}
+
+    def takes(self, tag: Tag, row: Mapping[str, Any]) -> None:
+        """A tag, with its record."""
+        if tag.dispatch is not None and (known := self._by_record.get(tag.dispatch)) is not None:
+            record = row["call"], row["fold"]
+            if record in known:
+                self.forgets(tag.dispatch)
+            known[record] = tag
+
+    def forgets(self, *dispatches: str) -> None:
+        """More becomes of their tags than that they come."""
+        for each in dispatches:
+            self._by_record.pop(each, None)
+
+    def of(self, dispatch: str) -> list[Kept] | None:
+        """All of its tags, in the order in which they are read from the database; None where it has to be asked."""
+        known = self._by_record.get(dispatch)
+        if known is None:
+            return None
+        return [Kept(tag) for tag in sorted(known.values(), key=lambda tag: (tag.ended_at, tag.exchange))]
 
 
 def _fold(tag: Tag, dispatch: Dispatch | None) -> str:
@@ -85,13 +120,14 @@ def write(connection: Connection, changes: Iterable[Change]) -> None:
             connection.execute(_STATEMENTS[what], rows)
 
 
-def kept_tags(connection: Connection, dispatches: Iterable[str]) -> dict[str, list[Kept]]:
+def kept_tags(connection: Connection, dispatches: Iterable[str], told: Told) -> dict[str, list[Kept]]:
     """All tags of these dispatches with what came of their calls; two for a record of several exchanges."""
-    found: dict[str, list[Any]] = {}
-    for some in portions(dispatches):
+    kept = {dispatch: told.of(dispatch) for dispatch in dispatches}
+    found: dict[str, list[Any]] = {dispatch: [] for dispatch, tags in kept.items() if tags is None}
+    for some in portions(found):
         for row in connection.execute(_KEPT, {"some": some}):
-            found.setdefault(row.dispatch, []).append(row)
-    return {dispatch: _kept(rows) for dispatch, rows in found.items()}
+            found[row.dispatch].append(row)
+    return {dispatch: _kept(found[dispatch]) if tags is None else tags for dispatch, tags in kept.items()}
 
 
 _KEPT = (

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, bindparam, select
 
 from ..contract.causes import cause_in
-from ..contract.exchange import DispatchBegun
+from ..contract.exchange import DispatchBegun, DispatchEnded
 from . import dialect
-from .bulk import insert_rows, replace_rows, update_rows
+from .bulk import insert_new_rows, insert_rows, replace_rows, update_rows
 from .schema import dispatches, rollouts
 from .totals import Added, Difference, Key, added_by
 
@@ -25,10 +25,11 @@ TOGETHER = 1000
 
 _LOADED = tuple(column for column in dispatches.c if column.name not in ("row", "root_cause"))
 _KNOWN = select(*_LOADED).where(dialect.among(dispatches.c.dispatch))
-_THEIR_ROLLOUTS = select(rollouts).where(
-    rollouts.c.run == bindparam("run"),
-    rollouts.c.benchmark == bindparam("benchmark"),
-    dialect.among(rollouts.c.rollout),
+_THEIR_ROLLOUTS = dialect.Each(
+    select(rollouts)
+    .where(rollouts.c.run == bindparam("run"), rollouts.c.benchmark == bindparam("benchmark"))
+    .with_for_update(key_share=True),
+    rollouts.c.rollout,
 )
 
 JUDGED = ("succeeded", "failed", "omitted")
@@ -46,6 +47,9 @@ class Dispatch:
     is_new: bool = False
     due: bool = False
     changed: set[str] = field(default_factory=set)
+    first: DispatchBegun | None = None
+    last: DispatchEnded | None = None
+    """The events that began and ended it, where they are at hand."""
 
     @property
     def key(self) -> Key:
@@ -62,8 +66,16 @@ class Dispatch:
 
     def begun(self) -> DispatchBegun:
         """The event that began it."""
+        if self.first is not None:
+            return self.first
         known = {name: self.values[name] for name in _BEGUN}
         return DispatchBegun(**(self.values["begun"] | known))
+
+    def ended(self) -> DispatchEnded:
+        """The event that ended it; it has come."""
+        if self.last is not None:
+            return self.last
+        return DispatchEnded(**(self.values["ended"] | {"dispatch": self.values["dispatch"]}))
 
 
 _BEGUN = ("dispatch", "session", "run", "benchmark", "rollout", "started_at", "attempt")
@@ -96,9 +108,9 @@ class Working:
     def get(self, dispatch: str | None) -> Dispatch | None:
         return None if dispatch is None else self.found.get(dispatch)
 
-    def begin(self, values: Mapping[str, Any]) -> None:
+    def begin(self, values: Mapping[str, Any], event: DispatchBegun | None = None) -> None:
         """A new dispatch: from now on its rollout's current one."""
-        new = Dispatch({**BLANK, **values}, is_new=True)
+        new = Dispatch({**BLANK, **values}, is_new=True, first=event)
         self.found[values["dispatch"]] = self._begun[new.key] = new
         self.keys.add(new.key)
 
@@ -111,7 +123,7 @@ class Working:
         touched = [each for each in self.found.values() if each.is_new or each.changed]
         for each in touched:
             _place(each)
-        self._write_rollouts(touched)
+        self._write_rollouts({each.key for each in touched})
         new = [each.values for each in touched if each.is_new]
         insert_rows(self.connection, dispatches, new)
         self._update([each for each in touched if not each.is_new])
@@ -128,13 +140,28 @@ class Working:
         for rows in alike.values():
             update_rows(self.connection, dispatches, "dispatch", rows)
 
-    def _write_rollouts(self, touched: Iterable[Dispatch]) -> None:
-        current = self._read_rollouts({each.key for each in touched})
-        for key, dispatch in self._begun.items():
-            current.setdefault(key, _Rollout(dict(_NOWHERE))).values.update(_current(dispatch))
-        changed = [(key, each) for key, each in current.items() if each.values["dispatch"] in self.found]
-        rows = [self._rollout(key, each) for key, each in changed]
-        replace_rows(self.connection, rollouts, [row for row in rows if row is not None])
+    def _write_rollouts(self, keys: set[Key]) -> None:
+        known = self._read_rollouts(keys)
+        new = {key: _Rollout(dict(_NOWHERE)) for key in self._begun if key in keys and key not in known}
+        for key in keys & self._begun.keys():
+            (known.get(key) or new[key]).values.update(_current(self._begun[key]))
+        replace_rows(self.connection, rollouts, self._rows_of(known))
+        rows = self._rows_of(new)
+        if insert_new_rows(self.connection, rollouts, rows) < len(rows):
+            self._meet(new)
+
+    def _meet(self, new: Mapping[Key, _Rollout]) -> None:
+        """Another transaction was faster to tell of some of these rollouts: what it has left is what changes now."""
+        there = self._read_rollouts(set(new))
+        met = {key for key, each in there.items() if each.values["dispatch"] != new[key].values["dispatch"]}
+        for key in met:
+            self.totals.change(key, new[key].values["counted"], {})
+        self._write_rollouts(met)
+
+    def _rows_of(self, current: Mapping[Key, _Rollout]) -> list[dict[str, Any]]:
+        """The rows of those whose current dispatch is at hand, but for what stays as it is."""
+        at_hand = [(key, each) for key, each in sorted(current.items()) if each.values["dispatch"] in self.found]
+        return [row for key, each in at_hand if (row := self._rollout(key, each)) is not None]
 
     def _rollout(self, key: Key, rollout: _Rollout) -> dict[str, Any] | None:
         """The row of a rollout whose current dispatch is at hand; None where it stays as it is."""
@@ -151,12 +178,12 @@ class Working:
         return dict(zip(("run", "benchmark", "rollout"), key, strict=True)) | rollout.values
 
     def _read_rollouts(self, keys: set[Key]) -> dict[Key, _Rollout]:
-        dialect.lock_rollouts(self.connection, keys)
         found: dict[Key, _Rollout] = {}
+        asked = _THEIR_ROLLOUTS.asked(self.connection)
         for (run, benchmark), ids in by_benchmark(keys).items():
             for some in portions(ids):
-                asked = {"run": run, "benchmark": benchmark, "some": some}
-                for row in self.connection.execute(_THEIR_ROLLOUTS, asked).mappings():
+                which = {"run": run, "benchmark": benchmark, "some": some}
+                for row in self.connection.execute(asked, which).mappings():
                     values = {name: row[name] for name in _ROLLOUT_COLUMNS}
                     found[run, benchmark, row["rollout"]] = _Rollout(values)
         return found

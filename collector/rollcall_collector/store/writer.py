@@ -11,12 +11,13 @@ bound is reached: the caller is told and nothing is lost, since it keeps its eve
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, Transaction
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from . import damage
@@ -34,6 +35,9 @@ _TOGETHER = 256
 
 _AT_ONCE = 4
 """Jobs at a time on PostgreSQL."""
+
+LOCKED_S = 5.0
+"""Seconds after which a SQLite file that another process holds is trouble: nobody is let wait for it from then on."""
 
 _TRIES = 10
 _MET_ANOTHER = ("40001", "40P01")
@@ -55,9 +59,23 @@ class Writer:
         self._together = 1 if many else _TOGETHER
         names = [f"rollcall-store-writer-{number}" for number in range(_AT_ONCE if many else 1)]
         self._threads = [threading.Thread(target=self._run, name=name, daemon=True) for name in names]
-        self.trouble: str | None = None
+        self._trouble: str | None = None
+        self._file = damage.identity(engine)
+        self._waits_since: float | None = None  # for the turn to write, which only SQLite makes anybody wait for
         for thread in self._threads:
             thread.start()
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing can be written: what the last write met, or that the next one is kept waiting."""
+        return self._locked() or self._trouble
+
+    def _locked(self) -> str | None:
+        since = self._waits_since
+        seconds = 0.0 if since is None else time.monotonic() - since
+        if seconds < LOCKED_S:
+            return None
+        return f"database is locked: another process has held it for {seconds:.0f} s; find it with fuser, or wait"
 
     @property
     def waiting(self) -> int:
@@ -88,6 +106,8 @@ class Writer:
 
         On PostgreSQL a job may run several times, of which the last has effect.
         """
+        if (locked := self._locked()) is not None:
+            raise StoreBusyError(locked)
         done: Future[Result] = Future()
         try:
             self._jobs.put_nowait((job, done))
@@ -133,16 +153,24 @@ class Writer:
 
     def _outcomes(self, jobs: list[Job]) -> list[tuple[Any, Exception | None]]:
         for tries_left in reversed(range(_TRIES)):
-            with self._engine.connect() as connection, connection.begin() as transaction:
+            with self._engine.connect() as connection, self._begun(connection) as transaction:
                 outcomes = [_run_job(connection, job) for job in jobs]
+                damage.make_sure_of(self._engine, self._file)
                 if tries_left and any(_met_another(failure) for _, failure in outcomes):
                     transaction.rollback()
                     continue
             break
         return outcomes
 
+    def _begun(self, connection: Connection) -> Transaction:
+        self._waits_since = time.monotonic() if self._file else None
+        try:
+            return connection.begin()
+        finally:
+            self._waits_since = None
+
     def _note(self, failure: Exception | None) -> None:
-        self.trouble = None if failure is None else f"{type(failure).__name__}: {said(failure)}"
+        self._trouble = None if failure is None else f"{type(failure).__name__}: {said(failure)}"
         if failure is not None and damage.is_damage(failure):
             damage.mark(self._engine)
 

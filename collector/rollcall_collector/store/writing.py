@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from pydantic import Field
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, func, null, select, update
 
 from ..contract.exchange import FilePath, Id, Name, Whole
 from ..contract.identity import rollout_id
@@ -164,6 +164,13 @@ def _expected_row(run: str, item: Expected) -> dict[str, Any]:
 def accept_unattributed(connection: Connection, run: str, reason: str, now: float) -> bool:
     """Note that a person accepts a run's unattributed failures so far; whether there is such a run."""
     changes = {"accepted_at": now, "accepted_reason": reason}
+    return bool(connection.execute(update(runs).where(runs.c.run == run).values(changes)).rowcount)
+
+
+def accept_rebuilt(connection: Connection, run: str, reason: str) -> bool:
+    """Note that a person accepts what a rebuild of a run could not know; whether there is such a run."""
+    before = connection.execute(select(runs.c.accepted_reason).where(runs.c.run == run)).scalar()
+    changes = {"lost": null(), "accepted_reason": f"{before}; {reason}" if before else reason}
     return bool(connection.execute(update(runs).where(runs.c.run == run).values(changes)).rowcount)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from math import inf
 from socket import SO_LINGER, SOL_SOCKET
 from struct import pack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .body import Reader, framing_of_request, reader
 from .exchange import Exchange
@@ -38,7 +38,8 @@ _RESET = pack("ii", 1, 0)
 class CallerConnection(Sending):
     """One connection of a listener.
 
-    `deadline`: when it is closed if nothing happens; within an exchange infinite, unless its body is awaited.
+    `deadline`: when it is closed if nothing happens; within an exchange infinite, unless its body is awaited. `noted`
+    is for the handler, which may keep there what it has found out of this connection.
     """
 
     __slots__ = (
@@ -58,6 +59,7 @@ class CallerConnection(Sending):
         "_taken_by",
         "deadline",
         "fd",
+        "noted",
     )
 
     def __init__(
@@ -73,6 +75,7 @@ class CallerConnection(Sending):
         self._behind = self._paused = self._lingers = self._surplus = False
         self._due = 0  # bytes of the body that must come before the deadline
         self.deadline = engine.now() + engine.settings.idle_caller
+        self.noted: str | None = None
 
     # What the connection does.
 
@@ -127,6 +130,11 @@ class CallerConnection(Sending):
             self._exchange.caller_ready()
         else:
             self._next()
+
+    @property
+    def shown(self) -> Any:
+        """What the event loop shows of its socket."""
+        return self.transport.get_extra_info("socket")
 
     # What the exchange does.
 

@@ -6,6 +6,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from ipaddress import ip_address
 from typing import Any
 
 from .asking import Answer, ask
@@ -24,13 +25,19 @@ _BACKLOG = 4096
 
 class Engine:
     """Serves listeners and calls servers. There is no limit to the connections to a server: exchanges that wait for
-    each other through the same proxy would wait for ever.
+    each other through the same proxy would wait for ever. `why_not` says of a host and an address that it has why it
+    is not connected to; where that is asked, no other addresses are connected to than those that it has let pass.
 
     `callers` are the connections of callers, `unread` those not read from for now, `calls` the connections to servers
     that are within an exchange. `elsewhere`: callers that other processes serve, and that count as well.
     """
 
-    def __init__(self, settings: Settings | None = None, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        tls: ssl.SSLContext | None = None,
+        why_not: Callable[[str, str], str | None] | None = None,
+    ) -> None:
         self.settings, self.loop = settings or Settings(), asyncio.get_running_loop()
         self.now, self.turn = self.loop.time, Turn(self.loop)
         self.callers: set[CallerConnection] = set()
@@ -43,6 +50,7 @@ class Engine:
         self._servers: list[asyncio.Server] = []
         self._deserted = asyncio.Event()
         self._poll = select.poll()
+        self._why_not = why_not
         self._tls = tls  # whom to believe; None: those whom the system believes
         self._timers = [
             self.loop.call_later(self.settings.tick, self._tick),
@@ -191,15 +199,41 @@ class Engine:
         tls: dict[str, Any] = {"ssl": self._tls_context(), "server_hostname": address.host} if address.tls else {}
         try:
             async with asyncio.timeout(limits.connect):
-                _, connection = await self.loop.create_connection(
-                    lambda: ServerConnection(self, address), address.host, address.port, **tls
-                )
+                connection = await self._connected(address, tls)
         except TimeoutError:
             failed(Outcome("timeout", f"no connection within {limits.connect:g} s", "connect"))
         except OSError as error:
             failed(Outcome("unreachable", str(error)))
         else:
             self._hand_over(connection, connected)
+
+    async def _connected(self, address: Address, tls: dict[str, Any]) -> ServerConnection:
+        """Connect to the first of a host's addresses that answers. Raises OSError."""
+        trouble: OSError | None = None
+        for host in await self._hosts(address):
+            try:
+                _, connection = await self.loop.create_connection(
+                    lambda: ServerConnection(self, address), host, address.port, **tls
+                )
+            except OSError as error:
+                trouble = trouble or error
+            else:
+                return connection
+        raise trouble or OSError(f"{address.host} has no address")
+
+    async def _hosts(self, address: Address) -> list[str]:
+        """What to connect to: addresses that have been looked at, or the host itself. Raises OSError."""
+        if self._why_not is None:
+            return [address.host]
+        found = [address.host]
+        if not _is_address(address.host):
+            looked_up = await self.loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+            found = list(dict.fromkeys(str(each[4][0]) for each in looked_up))
+        refused = {each: self._why_not(address.host, each) for each in found}
+        allowed = [each for each, why in refused.items() if why is None]
+        if not allowed and found:
+            raise OSError(refused[found[0]])
+        return allowed
 
     def _hand_over(self, connection: ServerConnection, connected: Callable[[ServerConnection], None]) -> None:
         try:
@@ -242,3 +276,11 @@ class Engine:
             if gone:
                 caller.abort()
         self._timers[1] = self.loop.call_later(_UNREAD_TICK, self._look_at_unread)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -83,6 +83,11 @@ class Exchange:
         self.on_left: Callable[[], Any] | None = None
         self.begun = self._answered = self.tunnel = self.left = False
 
+    @property
+    def caller(self) -> "CallerConnection":
+        """The connection that it came on."""
+        return self._caller
+
     # The request, as the connection gives it.
 
     def take_whole(self, body: bytes, trailers: Fields) -> None:

@@ -14,6 +14,7 @@ from rollcall_collector.tasks import spawn
 
 from .. import wire
 from ..departing import Departure
+from ..door import Door
 from ..exchange import head_from
 from ..policy_in_force import PolicyInForce
 from ..roles import MODEL_ROLES
@@ -45,8 +46,11 @@ Member = Worker | None
 class Pool:
     """All workers of a proxy, and the listeners that they share."""
 
-    def __init__(self, settings: ProxySettings, engine: wire.Engine, hearing: Hearing, in_force: PolicyInForce) -> None:
+    def __init__(
+        self, settings: ProxySettings, engine: wire.Engine, hearing: Hearing, in_force: PolicyInForce, door: Door
+    ) -> None:
         self._settings, self._engine, self._hearing, self._in_force = settings, engine, hearing, in_force
+        self._door = door
         hearing.records.spread = self.spread
         in_force.changed = lambda value: self._tell_all("policy", {"policy": value})
         self._workers: list[Worker] = []
@@ -203,7 +207,8 @@ class Pool:
     # Connections.
 
     def _spread(self, place: Place[Member], accepted: socket.socket) -> None:
-        others = [] if self._crowded() else [each for each in self._workers if each.serves]
+        here = self._crowded() or self._door.shuts_out(accepted) is not None  # this process says so
+        others = [] if here else [each for each in self._workers if each.serves]
         chosen = place.turn_of([None, *others])
         if chosen is None:
             self._engine.adopt(accepted, place.handler, gone=lambda: place.gone(None))

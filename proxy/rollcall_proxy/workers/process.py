@@ -18,6 +18,7 @@ from .. import wire
 from ..departing import Departure
 from ..exchange import exchange_ids, head_from, taken_in
 from ..forwarding import Forwarder
+from ..reach import Reach
 from ..settings import ProxySettings, engine_settings
 from ..spans import SOON_S, Spans
 from ..upstream import Upstream, Window
@@ -39,7 +40,7 @@ class Worker:
     def __init__(self, channel: Channel, settings: ProxySettings) -> None:
         self._channel, self.settings = channel, settings
         alone = self.settings.model_copy(update={"connections": None})  # the first process counts them
-        self._engine = wire.Engine(engine_settings(alone))
+        self._engine = wire.Engine(engine_settings(alone), why_not=Reach(settings).why_not)
         self._in_force, self._standing = InForce(), Standing()
         self._outlet = Outlet(channel)
         self._spans = Spans(self._outlet, self.settings.spans)

@@ -9,11 +9,13 @@ from collector_events import T0, begun, ended, tag
 from collector_store import Store
 from rollcall_collector.contract.exchange import ProxyHeard
 from rollcall_collector.contract.policy import Policy, policy_from
+from rollcall_collector.results import runfile
 from rollcall_collector.results.errors import ResultsError
 from rollcall_collector.results.names import failures_path, materialized_path, run_path
 from rollcall_collector.store.judging import reapply
 from rollcall_collector.store.rebuilding import Rebuilt, rebuild
 from rollcall_collector.store.schema import REBUILT
+from rollcall_collector.store.writing import accept_rebuilt
 from store_accounts import recounted, stored_counts
 
 AGENT = {"agent_ref": {"name": "math_agent"}}
@@ -39,11 +41,21 @@ def output(tmp_path: Path) -> Path:
             failed | {"_rollcall": own | {"withheld_result": {"reward": 1.0}}},
             identity(3) | {"_ng_failure_class": "sandbox_lost"},
         ],
-        run_path(path): [{"version": 1, "run": "r-1"}],
+        run_path(path): [{"version": 1, "run": "r-1"} | {"gate": gate_of(2)}],
     }
     for each, found in rows.items():
         each.write_text("".join(json.dumps(row) + "\n" for row in found))
     return path
+
+
+def gate_of(succeeded: int, *doubts: str, benchmark: str = "math_agent") -> dict[str, Any]:
+    """What stands in a run file once a session has ended."""
+    known = {"benchmark": benchmark, "succeeded": succeeded, "reason": ", ".join(["2 failed, 1 missing", *doubts])}
+    return {"exit_status": 3, "reasons": [*doubts], "benchmarks": [known]}
+
+
+def keeps(output: Path, gate: dict[str, Any] | None) -> None:
+    run_path(output).write_text(json.dumps({"version": 1, "run": "r-1"} | ({} if gate is None else {"gate": gate})))
 
 
 def rebuilt(store: Store, output: Path, now: float = T0) -> Rebuilt:
@@ -116,3 +128,73 @@ def test_how_far_it_is_is_told(output: Path, store: Store) -> None:
     told: list[int] = []
     store.does(lambda connection: rebuild(connection, output, T0, told.append))
     assert told == [2, 4]
+
+
+STRAY = "3 unattributed failures at shell"
+UNKNOWN = runfile.NOT_KEPT
+NO_ANSWER = {"exit_status": 4, "reasons": ["the collector cannot be reached"], "benchmarks": []}
+
+
+@pytest.mark.parametrize(
+    ("gate", "doubts"),
+    [
+        (gate_of(2), []),
+        (gate_of(2, STRAY), [f"before the rebuild: {STRAY}"]),
+        (gate_of(3, STRAY), [f"before the rebuild: {STRAY}"]),
+        (gate_of(1), [UNKNOWN]),
+        (gate_of(2, benchmark="other"), [UNKNOWN]),
+        (NO_ANSWER, [UNKNOWN]),
+        (None, [UNKNOWN]),
+    ],
+    ids=["nothing", "stray", "more than are there", "fewer than are there", "another's", "no answer", "none"],
+)
+def test_what_rows_do_not_tell_withholds(
+    store: Store, output: Path, gate: dict[str, Any] | None, doubts: list[str]
+) -> None:
+    """What the last session's gate doubted, or that none knew of these successes."""
+    keeps(output, gate)
+    assert rebuilt(store, output).lost == ({"math_agent": doubts} if doubts else {})
+    told = store.gate(now=T0 + 1)
+    assert told["reasons"] == doubts
+    assert told["benchmarks"][0]["reason"] == ", ".join(["2 failed", "1 missing", *doubts])
+
+
+def test_a_doubt_stays_until_a_person_accepts_it(store: Store, output: Path) -> None:
+    """A resume does not end it, nor does a second rebuild."""
+    keeps(output, None)
+    rebuilt(store, output)
+    store.session("s-2", now=T0 + 1)
+    store.sends(*(event for task in (2, 3, 4) for event in (begun(f"n-{task}", f"{task}-0"), ended(f"n-{task}"))))
+    store.beats("s-2", T0 + 2, ended=True)
+    rebuilt(store, output, T0 + 3)
+    assert store.gate(now=T0 + 4)["benchmarks"][0]["reason"] == UNKNOWN
+    assert store.does(lambda connection: accept_rebuilt(connection, "r-1", "nothing else was on"))
+    assert (store.gate(now=T0 + 4)["complete"], store.reader.status("r-1", T0 + 4)["accepted"]) == (
+        True,
+        "nothing else was on",
+    )
+
+
+def test_failures_alone_are_no_doubt(store: Store, output: Path) -> None:
+    """They release nothing."""
+    keeps(output, None)
+    output.write_text("")
+    assert (rebuilt(store, output).lost, store.gate()["reasons"]) == ({}, [])
+
+
+def test_a_call_without_an_owner_withholds_also_after_a_rebuild(store: Store, output: Path) -> None:
+    """The store knows it: what was taken from the files is no later session without one."""
+    store.sends(tag(None, "stray", ended_at=T0 + 5))
+    store.beats(now=T0 + 10, ended=True)
+    rebuilt(store, output, T0 + 20)
+    assert store.gate(now=T0 + 30)["reasons"] == ["1 unattributed failure at policy_model"]
+
+
+def test_a_rebuild_that_takes_nothing_leaves_no_session(store: Store, output: Path) -> None:
+    """One more would be told as a resume."""
+    store.beats(ended=True)
+    rebuilt(store, output, T0 + 1)
+    before = store.reader.status("r-1", T0 + 5)
+    rebuilt(store, output, T0 + 2)
+    assert store.reader.status("r-1", T0 + 5) == before
+    assert before["sessions"] == 2

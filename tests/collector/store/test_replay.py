@@ -95,3 +95,19 @@ def test_any_replay_leaves_what_one_delivery_leaves(
     for new in resent(shared_store, run, events, cuts):
         second_store.takes(new.start + 1, *events[new], sender=run)
     assert everything(shared_store, run) == everything(second_store, run)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(STEPS)
+@example([("begin", 0, 0), ("tag", 0, 0), ("tag", 0, 0), ("ended", 0, 0)])
+@example([("begin", 0, 0), ("tag", 0, 0), ("recovered", 0, 0), ("ended", 0, 0)])
+def test_a_verdict_that_is_given_with_its_batch_is_the_one_that_the_database_gives(
+    shared_store: Store, steps: list[Step]
+) -> None:
+    """Judged again, from what is stored, nothing changes: neither states nor rows."""
+    run = new_run()
+    shared_store.session(f"{run}-s", run)
+    shared_store.takes(1, *events_of(run, steps), sender=run)
+    before = everything(shared_store, run)
+    assert shared_store.reapplies(run) == []
+    assert everything(shared_store, run) == before

@@ -53,6 +53,7 @@ class World:
             "collector": self.collector,
             "spool": self.spool,
             "head_server": GONE,
+            "allow_servers": "10.0.0.0/24",  # where some configs have a server
         }
         given |= {"connect_window": 0.001, "resend_grace": 0.3} | settings
         self.proxy = await self._proxying.enter_async_context(proxy_serving(ProxySettings(**given)))

@@ -1,0 +1,1 @@
+"""What is too long for every commit: `python -m nightly`, and the audit of what is locked."""
