@@ -77,5 +77,9 @@ def _handler(_: Peers) -> Handler:
     return answer
 
 
-if __name__ == "__main__":
+def main() -> None:
     serve(os.environ["CHAOS_NAME"], truth_of(os.environ["CHAOS_NAME"]), _handler)
+
+
+if __name__ == "__main__":
+    main()

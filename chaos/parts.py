@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from .nursery import Born, Nursery
+
 _UP_S = 60.0
 
 
@@ -17,17 +19,24 @@ class NotUpError(Exception):
 
 
 class Part:
-    """One process; its log goes on over restarts. `port` is None for one that listens nowhere."""
+    """One process; its log goes on over restarts. `port` is None for one that listens nowhere.
+
+    With a `nursery`, which is to have started, it begins there.
+    """
 
     def __init__(
         self, name: str, command: Sequence[str], env: Mapping[str, str], log: Path, port: int | None = None
     ) -> None:
         self.name, self._command, self._env, self._log, self._port = name, command, env, log, port
-        self.process: asyncio.subprocess.Process | None = None
+        self.process: asyncio.subprocess.Process | Born | None = None
+        self.nursery: Nursery | None = None
         self.lock = asyncio.Lock()
 
     async def start(self, *more: str) -> None:
         """Start it, and do not wait until it is up."""
+        if self.nursery is not None:
+            self.process = await self.nursery.begin([*self._command, *more], self._env, self._log)
+            return
         with self._log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 *self._command, *more, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, env=self._env

@@ -74,5 +74,9 @@ def _handler(peers: Peers) -> Handler:
     return Resources(peers).answer
 
 
-if __name__ == "__main__":
+def main() -> None:
     serve(RESOURCES, truth_of(RESOURCES), _handler)
+
+
+if __name__ == "__main__":
+    main()

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from .nursery import Nursery
 from .parts import NotUpError, Part, Ports, environment
 from .plan import AGENTS, JUDGE, POLICY, RESOURCES, Act
 from .relay import Relay
@@ -52,6 +53,9 @@ class Stage:
             **{name: self._server(name, [listening[each] for each in names]) for name, names in _SERVERS.items()},
             "dispatcher": self._dispatcher(),
         }
+        self._nursery = Nursery()
+        for part in self.parts.values():
+            part.nursery = self._nursery
 
     def _service(self, name: str, port: int, *flags: str) -> Part:
         command = [sys.executable, "-m", "rollcall_runner", name, "--listen", f"127.0.0.1:{port}", *flags]
@@ -82,6 +86,7 @@ class Stage:
         """Everything but the dispatcher is up while the block runs."""
         try:
             await self.relay.start()
+            await self._nursery.start(self._env())
             for name in ("collector", "proxy"):
                 await self.parts[name].start()
                 await self.parts[name].up()
@@ -95,6 +100,7 @@ class Stage:
             for part in self.parts.values():
                 part.signal(signal.SIGCONT)
                 await part.end(signal.SIGKILL)
+            await self._nursery.end()
             self._ports.close()
 
     async def suffers(self, act: Act) -> None:

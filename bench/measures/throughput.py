@@ -31,6 +31,11 @@ PEERS = (
 )
 
 
+_MANY = 128
+"""Connections for one process or two: calls that come together share what a turn of the loop costs, and two processes
+have to share them."""
+
+
 @dataclass(frozen=True)
 class Side:
     """One of the compared: a proxy, and how it is loaded."""
@@ -87,13 +92,14 @@ def measure_workers(plan: Plan) -> Iterator[Row]:
     Load and upstream need a core each. Where there are none beside those two, all that is loaded with one process
     shares one core, and all that is loaded with two shares two: what a second core brings, whoever makes use of it.
     """
-    what, reach = "requests per second with --workers 2 against one process", "1.8"
+    what = f"requests per second with --workers 2 against one process, {_MANY} connections"
+    reach = "1.8"
     if not rollcall.knows_workers():
         yield Row(what, reach, "not measured: `rollcall proxy` has no --workers")
         return
     alone = len(cores()) >= 4
     with ExitStack() as stack:
-        how = Load(seconds=plan.seconds)
+        how = Load(seconds=plan.seconds, connections=_MANY)
         one, two = (_crew(stack, how, number, None if alone else cores()[-number:]) for number in (1, 2))
         rates, costs, waited = alternated([one, two], plan.rounds)
         settled = _settled([one.running, two.running])

@@ -31,6 +31,12 @@ class Said(Answer):
     status: Literal["ok", "ready"]
 
 
+class Clock(Answer):
+    """Seconds since the epoch; this clock is not set while the collector runs."""
+
+    now: float
+
+
 class Nothing(Answer):
     """It is done, and there is nothing to say."""
 
@@ -356,6 +362,19 @@ class Reapplication(Answer):
     run: str
     changed: list[ChangedVerdict]
     moves: Moves
+
+
+class StandingCall(Answer):
+    dispatch: str
+    call: str
+    server: str
+    role: str
+    ended_at: float
+    outlived: bool
+
+
+class Standing(Answer):
+    calls: list[StandingCall]
 
 
 class PolicyInForce(Answer):

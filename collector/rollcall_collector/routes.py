@@ -58,6 +58,9 @@ def one_of(name: str, says: str, values: Sequence[str], **more: Any) -> Query:
 LIMITS = {"rollouts": (1000, 10_000), "failures": (100, 10_000), "after": (0, 10**9), "spans": (SPANS, 100_000)}
 """(default, highest) of the numbers in queries."""
 
+SINCE = (0, 10**12)
+"""Seconds since the epoch: (default, highest)."""
+
 STATES = ("succeeded", "failed", "omitted", "running", "missing")
 
 METRICS = "application/openmetrics-text"
@@ -215,6 +218,27 @@ ROUTES: tuple[Route, ...] = (
         problems=[404],
     ),
     Route("GET", "/v1/policy", "policy", "The policy in force", "service", answer=answers.PolicyInForce),
+    Route(
+        "GET",
+        "/v1/clock",
+        "clock",
+        "The time that sessions are judged by",
+        "service",
+        answer=answers.Clock,
+    ),
+    Route(
+        "GET",
+        "/v1/standing",
+        "standing",
+        "For a proxy that follows another one: the calls that stand failed there, of dispatches that are open",
+        "service",
+        answer=answers.Standing,
+        query=[
+            text("line", "what stands in the ids of calls of all proxies that follow each other at an address"),
+            number("since", "also of dispatches that have failed since then, in seconds since the epoch", *SINCE),
+        ],
+        problems=[400, 503],
+    ),
     Route("GET", "/healthz", "healthz", "The process lives", "service", answer=answers.Said),
     Route(
         "GET",

@@ -36,7 +36,7 @@ from .mounted import Folder, Mounted
 from .notices import Notices, Webhook
 from .openapi import document
 from .rollout_text import rollout_text
-from .routes import LIMITS, ROUTES, STATES, WAIT_S
+from .routes import LIMITS, ROUTES, SINCE, STATES, WAIT_S
 from .scraping import registry, scraped
 from .serving import Problem, bind, json_response, problems, read_json, serve_at, url_of, wants_text
 from .settings import CollectorSettings, split_address
@@ -278,9 +278,18 @@ class Collector:
             raise Problem(404, "not found", f"no run has the id {run}")
         return await self.status(request)
 
+    async def clock(self, _: web.Request) -> web.Response:
+        """What time it is, for proxies."""
+        return json_response({"now": self._now()})
+
     async def policy(self, _: web.Request) -> web.Response:
         """The policy in force, for proxies."""
         return json_response(self._policy.as_dict())
+
+    async def standing(self, request: web.Request) -> web.Response:
+        """The calls that a proxy takes over."""
+        line, since = request.query.get("line", ""), _number(request.query, "since", *SINCE)
+        return json_response({"calls": await self._read(self._reader.standing, line, since)})
 
     async def reapply(self, request: web.Request) -> web.Response:
         """Judge a run again under another policy, or say what would become of it."""

@@ -7,13 +7,16 @@ the collector is away. A dispatch begun at another proxy is kept from its first 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from rollcall_collector.contract.calls import CallKey, Calls
+from rollcall_collector.contract.calls import CallKey, Calls, FailedCall
 from rollcall_collector.contract.exchange import DispatchBegun, DispatchEnded, Outlived, Recovered, Role, Tag
 from rollcall_collector.contract.policy import Policy
 from rollcall_collector.contract.repeating import way_of
 from rollcall_collector.contract.verdict import Kept, Verdict, judge
+
+from .inheriting import Standing, inherited, inherited_as, is_inherited
 
 _REMEMBERED = 200_000
 """Dispatches whose run is remembered after their end."""
@@ -34,6 +37,7 @@ class Book:
     when its server gave a good answer to another one; `unanswered` has the model calls to a server that wait for that,
     with the end of their last exchange. `response` is that of a `/verify` request in whose verification
     something failed; `verified` the body and the coding of one in which nothing is known here to have failed.
+    `inherits`: calls of it may stand failed that the last proxy at this address has seen.
     """
 
     begun: DispatchBegun | None = None
@@ -46,6 +50,7 @@ class Book:
     model_calls: int = 0
     response: dict[str, Any] | None = None
     verified: tuple[bytearray, str] | None = None
+    inherits: bool = False
     rest: str | None = None
     """The call that all those count as that are too many to be told apart."""
 
@@ -57,7 +62,8 @@ class Book:
 class Ledger:
     """The pages of all open dispatches."""
 
-    def __init__(self, new_id: Callable[[], str], policy: Callable[[], Policy]) -> None:
+    def __init__(self, new_id: Callable[[str, CallKey], str], policy: Callable[[], Policy]) -> None:
+        """`new_id` names a call of a dispatch (`inheriting`)."""
         self._books: dict[str, Book] = {}
         self._elsewhere: OrderedDict[str, Book] = OrderedDict()
         self._runs: OrderedDict[str, str] = OrderedDict()
@@ -118,12 +124,13 @@ class Ledger:
     def call_of(self, dispatch: str | None, key: CallKey, started_at: float, ended_at: float) -> str:
         """The id of the call that a bad exchange belongs to."""
         if dispatch is None:
-            return self._new_id()
+            return self._new_id("", key)
         book = self._book(dispatch)
-        if len(book.roles) >= MOST_CALLS and key not in book.calls.failed:
-            book.rest = book.rest or self._new_id()
+        known = _known_as(book, dispatch, key)
+        if len(book.roles) >= MOST_CALLS and known not in book.calls.failed:
+            book.rest = book.rest or self._new_id("", key)  # of no dispatch: no successor takes it for this one call
             return book.rest
-        return book.calls.ended_badly(key, started_at, ended_at, self._new_id)
+        return book.calls.ended_badly(known, started_at, ended_at, partial(self._new_id, dispatch, key))
 
     def add(self, tag: Tag) -> bool:
         """Keep a tag on its dispatch's page; whether it changes what has been told of its call, as outlived."""
@@ -147,7 +154,7 @@ class Ledger:
         book = self._known(dispatch)
         if book is None or dispatch is None or not book.calls.failed:
             return None
-        asked = key()
+        asked = _known_as(book, dispatch, key())
         call = book.calls.ended_well(asked, started_at)
         if call is None:
             return None
@@ -184,6 +191,26 @@ class Ledger:
             for at in range(0, len(calls), _TOGETHER)
             if (some := calls[at : at + _TOGETHER])
         ]
+
+    def inherit(self, standing: Iterable[Standing], at: float) -> list[Recovered]:
+        """Take over calls that stood failed at the last proxy here.
+
+        One that has been repeated here already, and has failed again, goes on as that call; the older one is over.
+        """
+        over = []
+        for each in standing:
+            book, key = self._book(each.dispatch), inherited_as(each)
+            if key is None or any(call.id == each.call for calls in book.calls.failed.values() for call in calls):
+                continue
+            if any(inherited(each.dispatch, known) == key for known in book.calls.failed if not is_inherited(known)):
+                over.append(Recovered(each.dispatch, each.call, at))
+                continue
+            book.inherits = True
+            book.calls.failed.setdefault(key, []).append(FailedCall(each.call, each.ended_at))
+            book.roles[each.call] = each.role
+            if each.role in _GENERATING and not each.outlived:
+                book.unanswered.setdefault(each.server, {})[each.call] = each.ended_at
+        return over
 
     def judge_failed(self, dispatch: str) -> bool:
         """Whether a judge's call of a dispatch stands failed."""
@@ -236,3 +263,11 @@ class Ledger:
         while len(self._elsewhere) > _ELSEWHERE:
             self._elsewhere.popitem(last=False)
         return book
+
+
+def _known_as(book: Book, dispatch: str, key: CallKey) -> CallKey:
+    """The key by which a call stands on its page: of one that was inherited its print alone is known."""
+    if not book.inherits:
+        return key
+    its = inherited(dispatch, key)
+    return its if its in book.calls.failed else key

@@ -6,7 +6,8 @@ told to it (`workers.telling`, `workers.hearing`).
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +23,7 @@ from .clock import now
 from .departing import HINT_BYTES, is_hint
 from .encoding import decoded
 from .exchange import Bad, Exchange
+from .inheriting import Standing
 from .ledger import Ledger
 from .policy_in_force import PolicyInForce
 from .repeats import Repeats
@@ -34,6 +36,8 @@ log = logging.getLogger(__name__)
 
 _FRESH = 64
 """Failures of which tags are made together at the most."""
+_EARLY = 20_000
+"""Good exchanges that are remembered until it is known what stood failed at the last proxy here."""
 
 NO_CALL = ""
 """Stands in a tag of which it is not known yet to which call it belongs."""
@@ -116,6 +120,7 @@ class Records:
         self._unsettled: set[str | None] = set()
         sender.before = self.settle
         self.spread: Spread | None = None
+        self._early: deque[Good] | None = None
 
     def untold(self, dispatch: str | None = None) -> list[Tag]:
         """Tags that have only been counted so far, of one dispatch where one is named: from now on they are told."""
@@ -243,10 +248,24 @@ class Records:
         if good.dispatch is not None:
             self._sender.put(NotInspected(good.dispatch, good.server, good.ended_at))
 
+    def expect(self) -> None:
+        """What stood failed at the last proxy here will be known later."""
+        self._early = deque(maxlen=_EARLY)
+
+    def inherit(self, standing: Iterable[Standing]) -> None:
+        """Now it is known: good exchanges that have been seen meanwhile may have healed it."""
+        early, self._early = self._early or (), None
+        self._sender.put(*self._ledger.inherit(standing, now()))
+        for good in early:
+            self.heal(good)
+
     def heal(self, good: Good) -> None:
         """Note what a good exchange heals."""
         if good.dispatch in self._unsettled:
             self.settle()
+        if self._early is not None and good.dispatch is not None:
+            key = good.key()
+            self._early.append(replace(good, key=lambda: key))
         healed = self._ledger.heal(good.dispatch, good.key, good.started_at, good.ended_at)
         if healed is not None:
             self._tell(self.untold(healed.dispatch), healed)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from typing import Any
 from uuid import uuid4
 
@@ -15,16 +15,16 @@ from rollcall_collector.serving import bind, serve_at, url_of
 from rollcall_collector.settings import split_address
 from rollcall_collector.tasks import background
 
-from . import wire
+from . import clock, wire
 from .carriers import Carriers
 from .clock import now
 from .door import Door
 from .draining import drained
-from .exchange import numbered
 from .forwarding import Forwarder
 from .gate import Gate
 from .gym_config import GymServer
 from .http_proxy import HttpProxy
+from .inheriting import CallIds, Heritage
 from .intake import Intake
 from .ledger import Ledger
 from .listeners import Listeners
@@ -53,6 +53,9 @@ from .workers.pool import Pool
 log = logging.getLogger(__name__)
 
 _TOLD_S = 2.0
+_INHERITS_S = 1.0
+"""Seconds for which the listeners wait until it is known what stood failed."""
+_AGAIN_S = 0.1
 
 
 class Proxy:
@@ -76,13 +79,18 @@ class Proxy:
         posting = Posting(self.posts, collector, settings.shown_to_collector)
         self.sender = Sender(posting, spool, sender_of(self.succession.proxy), settings.queue_bytes)
         self.in_force = PolicyInForce(control, collector, spool)
-        calls, carriers = numbered(f"c-{self.succession.proxy}"), Carriers()
-        ledger = Ledger(lambda: next(calls), lambda: self.in_force.policy)
+        line, carriers = self.succession.left.line, Carriers()
+        ledger = Ledger(CallIds(line, self.succession.proxy).new, lambda: self.in_force.policy)
         sessions = Sessions(control, collector, spool, self.succession.left.static)
         self.watch = Watch(sessions.runs_on)
         self.span_sender = SpanSender(posting, f"q-{uuid4().hex}", settings.spans_waiting)
         self.spans = Spans(self.span_sender, settings.spans)
         self.records = Records(ledger, self.sender, self.in_force, self.spans, settings)
+        self._heritage, self._may_open = Heritage(control, collector, line), asyncio.Event()
+        if self.succession.follows:
+            self.records.expect()
+        else:
+            self._may_open.set()
         hearing = Hearing(
             records=self.records, ledger=ledger, carriers=carriers, watch=self.watch, spans=self.span_sender
         )
@@ -164,7 +172,9 @@ class Proxy:
         ]
 
     async def start(self) -> None:
-        """Open the listeners that are known already."""
+        """Open the listeners that are known already; as a rule it is known then what stood failed there."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._may_open.wait(), _INHERITS_S)
         await self.crew.start()
         await self.listeners.reopen(self.succession.to_open())
         await self.listeners.register(static_servers(self.settings))
@@ -214,6 +224,18 @@ class Proxy:
             except NotStoredError:  # it is said where it happens
                 await asyncio.sleep(_TOLD_S)
         await self.succession.told()
+        if self.succession.follows:
+            await self._inherit()
+
+    async def _inherit(self) -> None:
+        """The collector knows what stood failed once it has all that the last one left, and has heard of its end."""
+        if self.sender.spooled:
+            self._may_open.set()
+        while self.sender.spooled:  # noqa: ASYNC110 - it is seldom that anything is left
+            await asyncio.sleep(_AGAIN_S)
+        self.records.inherit(await self._heritage.ask())
+        self.crew.know_standing()
+        self._may_open.set()
 
 
 def limits_text(settings: ProxySettings) -> str:
@@ -253,6 +275,7 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
         await runner.setup()
         log.info("mode %s; limits: %s", settings.mode, limits_text(settings))
         await proxy.in_force.fetch()
+        await clock.agree(control, settings.collector)
         async with AsyncExitStack() as working:
             for name, work in proxy.works():
                 await working.enter_async_context(background(work, name))

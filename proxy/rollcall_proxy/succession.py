@@ -16,6 +16,7 @@ from uuid import uuid4
 from pydantic import Field, TypeAdapter, ValidationError
 from rollcall_collector.contract.exchange import Kind
 
+from .inheriting import new_line
 from .keeping import keep, kept
 from .sessions import SessionOfRun, unattached
 
@@ -43,7 +44,8 @@ class Estate:
     """What a proxy leaves.
 
     `static` is the session of what is sent to servers that were named by hand, `references` say which servers can
-    call which, `gone` names earlier processes of whose end the collector has yet to hear.
+    call which, `gone` names earlier processes of whose end the collector has yet to hear, `line` all of them and those
+    to come: it stands in the ids of calls.
     """
 
     proxy: str
@@ -51,6 +53,7 @@ class Estate:
     places: tuple[Place, ...] = ()
     references: dict[str, tuple[str, ...]] = field(default_factory=dict)
     gone: tuple[str, ...] = ()
+    line: str = field(default_factory=new_line)
 
 
 _ESTATE: TypeAdapter[Estate] = TypeAdapter(Estate)
@@ -59,7 +62,8 @@ _ESTATE: TypeAdapter[Estate] = TypeAdapter(Estate)
 class Succession:
     """Takes over what the last proxy at this address has left, and keeps what this one will leave.
 
-    `proxy` is this process's id. `trouble` says why the file cannot be written.
+    `proxy` is this process's id, `follows` says whether there was one before. `trouble` says why the file cannot be
+    written.
     """
 
     def __init__(self, folder: Path, host: str, port: int) -> None:
@@ -68,6 +72,7 @@ class Succession:
         left = None if self._path is None else _read(self._path)
         gone = () if left is None else (*left.gone, left.proxy)[-_GONE:]
         self.left = Estate(self.proxy, unattached()) if left is None else replace(left, proxy=self.proxy, gone=gone)
+        self.follows = left is not None
         self.trouble: str | None = None
         self._estate: Estate | None = None
         self._keeping = asyncio.Lock()

@@ -37,6 +37,14 @@ async def test_the_policy_in_force_can_be_asked_for(collector: Client) -> None:
     assert await collector.get("/v1/policy") == Policy().as_dict()
 
 
+async def test_a_proxy_is_told_what_stands_failed_at_its_address(collector: Client) -> None:
+    """Nothing of other addresses, and nothing without one."""
+    await collector.sends(begun(), tag(call="c-0a-here-1"))
+    [call] = (await collector.get("/v1/standing?line=here&since=1"))["calls"]
+    assert (call["dispatch"], call["call"], call["role"]) == ("d-1", "c-0a-here-1", "model")
+    assert await collector.get("/v1/standing?line=there") == await collector.get("/v1/standing") == {"calls": []}
+
+
 async def test_a_run_is_judged_again_and_its_rows_are_to_be_moved(run: Client) -> None:
     """Until that has been done its metrics are withheld."""
     answer = await posted(run, "reapply", {"policy": VISIBLE})

@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 import yaml
 from aiohttp import web
+from machine_clock import MachineClock
 from proxystage import fakes
 from proxystage.fakes import Caller, FakeServer, Heard, Play, Said
 from proxystage.world import RUN, World
@@ -37,6 +38,7 @@ class Nodes(World):
         self.collectors = [f"http://127.0.0.1:{port}" for port in ports]
         self.collecting = [self._service("collector", n, port, "--database", database) for n, port in enumerate(ports)]
         self.collector = self.collectors[0]
+        self.clocks = [MachineClock(folder / f"clock-{n}") for n in range(3)]
         cables = [self._ports.held() for _ in range(3)]
         self.cables = [Relay(cable, ports[n % COLLECTORS]) for n, cable in enumerate(cables)]
         ports = [self._ports.new() for _ in range(3)]
@@ -50,7 +52,8 @@ class Nodes(World):
 
     def _service(self, name: str, number: int, port: int, *flags: str) -> Part:
         command = [sys.executable, "-m", "rollcall_runner", name, "--listen", f"127.0.0.1:{port}", *flags]
-        return Part(name, command, environment(), self.folder / f"{name}-{number}.log", port)
+        variables = environment() | (self.clocks[number].variables if name == "proxy" else {})
+        return Part(name, command, variables, self.folder / f"{name}-{number}.log", port)
 
     async def start(self) -> None:
         """One collector after the other, since the first makes the tables."""
@@ -77,6 +80,24 @@ class Nodes(World):
         port = int(self.collectors[1 - number].rpartition(":")[2])
         for cable in self.cables:
             cable.leads_to(port)
+
+    @asynccontextmanager
+    async def cut_off(self, machine: int, for_s: float) -> AsyncIterator[None]:
+        """A machine's proxy reaches no collector while the block runs, and for so many seconds at the least."""
+        until = asyncio.get_running_loop().time() + for_s
+        await self.cables[machine].cut()
+        yield
+        await asyncio.sleep(until - asyncio.get_running_loop().time())
+        await self.cables[machine].start()
+
+    async def proxy_dies(self, number: int) -> None:
+        """kill -9."""
+        await self.proxying[number].end(signal.SIGKILL)
+
+    async def proxy_returns(self, number: int) -> None:
+        """A successor, at the same listeners."""
+        await self.proxying[number].start()
+        await self.proxying[number].up()
 
     async def plays(self, play: Play, name: str = "agent", **others: FakeServer) -> FakeServer:
         """Each proxy knows all servers; the agent's calls go through its own machine's, the verifier's too."""

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rollcall_proxy.spool import Spool, left_behind
 
 ONE, TWO, SIX = (b'{"sender":"p-1","first":%d,"events":[%d]}' % (first, first) for first in (1, 2, 6))
@@ -128,4 +130,81 @@ def test_of_a_batch_that_the_disk_does_not_take_nothing_is_kept(tmp_path: Path, 
     assert (spool.depth, waiting(spool)) == (1, [ONE])
     spool.append(TWO)
     assert spool.path.read_bytes() == ONE + b"\n" + TWO + b"\n"
+    spool.close()
+
+
+FULL = 100
+"""Bytes from which on a segment of these tests is full: it holds three batches."""
+
+
+def batch(number: int) -> bytes:
+    return b'{"sender":"p-1","first":%d,"events":[%d]}' % (number, number)
+
+
+def on_disk(folder: Path) -> int:
+    """Bytes of batches."""
+    return sum(path.stat().st_size for path in folder.iterdir() if path.suffix != ".sent")
+
+
+def test_what_has_been_delivered_leaves_the_disk_while_more_comes(tmp_path: Path) -> None:
+    """An outage in which as much comes as is delivered: 1,000 batches, and never more than a few on disk."""
+    spool, most = Spool(tmp_path, "p-1", FULL), 0
+    spool.append(batch(1))
+    for number in range(2, 1000):
+        spool.append(batch(number))
+        [line] = spool.portion(1)
+        assert line.batch == batch(number - 1)
+        spool.delivered([line])
+        most = max(most, on_disk(tmp_path))
+    assert most <= FULL + 3 * len(batch(999))
+    assert waiting(spool) == [batch(999)]
+    spool.close()
+
+
+def test_a_spool_of_several_segments_is_taken_up_by_a_later_process(tmp_path: Path) -> None:
+    """Where the last one was; once all is delivered, none of its files is left."""
+    spool = Spool(tmp_path, "p-1", FULL)
+    for number in range(1, 11):
+        spool.append(batch(number))
+    spool.delivered(spool.portion(5 * len(batch(1))))
+    spool.close()
+    [spool] = left_behind(tmp_path, "p-2")
+    assert waiting(spool) == [batch(number) for number in range(6, 11)]
+    spool.delivered(spool.portion(2**30))
+    spool.close()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_segment_whose_first_file_is_gone_is_found(tmp_path: Path) -> None:
+    """As after a crash of the machine, which may keep one of two removals."""
+    (tmp_path / "p-1.4.seg").write_bytes(ONE + b"\n")
+    [spool] = left_behind(tmp_path, "p-2")
+    assert waiting(spool) == [ONE]
+    spool.close()
+
+
+@given(st.lists(st.sampled_from(["append", "deliver", "deliver two", "die", "forget"]), max_size=60))
+def test_whatever_happens_what_waits_is_there_in_order(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[str]
+) -> None:
+    """`die`: another process takes it up. `forget`: how far it was delivered is lost, so that some is sent again."""
+    folder = tmp_path_factory.mktemp("spool")
+    spool, appended, delivered = Spool(folder, "p-1", FULL), 0, 0
+    for step in steps:
+        if step == "append":
+            appended += 1
+            spool.append(batch(appended))
+        elif step.startswith("deliver") and (lines := spool.portion(len(batch(1)) * (1 + step.endswith("two")))):
+            spool.delivered(lines)
+            delivered = max(delivered, lines[-1].first)
+        elif step in ("die", "forget"):
+            if step == "forget":
+                (folder / "p-1.sent").unlink(missing_ok=True)
+            spool.close()
+            spool = Spool(folder, "p-1", FULL)
+        found = [line.first for line in spool.portion(2**30)]
+        assert spool.depth == len(found)
+        assert found == list(range(appended - len(found) + 1, appended + 1))
+        assert len(found) >= appended - delivered
+        assert "forget" in steps or len(found) == appended - delivered
     spool.close()

@@ -41,6 +41,7 @@ from .schema import (
     senders,
     tags,
 )
+from .standing import never_begun
 from .totals import CALLS, Key
 from .working import Dispatch, Working, by_benchmark, portions
 
@@ -146,6 +147,7 @@ class _Batch:
         beside = [event for event in events if isinstance(event, _BESIDE)]
         spanning.write(self.connection, beside, self.now)
         reporting.hear(self.connection, beside, self.now)
+        never_begun(self.connection, gone, self.orphaned - self.work.found.keys())
         add_up(self.connection, [event for event in beside if isinstance(event, Watched)])
         relate(self.connection, [event for event in beside if isinstance(event, Topology)])
         self.work.totals.write(self.connection)

@@ -28,6 +28,7 @@ from .placing import healed, moves
 from .reporting import unreported
 from .schema import FAILED, dispatches, rollouts, runs, sessions, tags
 from .spanning import Found, spans_of
+from .standing import standing
 from .tagging import first_and_last
 from .timing import timeline
 from .totals import Key
@@ -77,6 +78,11 @@ class Reader:
         if found is None:
             raise UnknownRunError(f"no session has the id {session}")
         return str(found)
+
+    def standing(self, line: str, since: float) -> list[dict[str, Any]]:
+        """The calls that stand failed of dispatches that were open then, as far as a line of proxies has named them."""
+        with self._engine.connect() as connection:
+            return standing(connection, line, since)
 
     def runs(self, now: float, launch: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
         """The newest runs first; those of one launch where it is named."""

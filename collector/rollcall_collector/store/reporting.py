@@ -36,8 +36,10 @@ def hear(connection: Connection, events: Sequence[Event], now: float | None) -> 
         connection.execute(changed, [_row(heard[proxy], now) for proxy in sorted(heard)])
     for event in events:
         if isinstance(event, ProxyGone):
-            gone = update(proxies).where(proxies.c.proxy == event.proxy)
-            connection.execute(gone.values(spooled=0, ended_at=now or event.ended_at))
+            at = now or event.ended_at
+            into = insert(connection, proxies).values(proxy=event.proxy, heard_at=at, spooled=0, ended_at=at)
+            ended = {name: into.excluded[name] for name in ("spooled", "ended_at")}
+            connection.execute(into.on_conflict_do_update(index_elements=["proxy"], set_=ended))
 
 
 def _row(event: ProxyHeard, now: float) -> dict[str, Any]:

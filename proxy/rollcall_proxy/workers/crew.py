@@ -26,6 +26,9 @@ class Crew(Protocol):
     async def settled(self) -> None:
         """Returns when everything is in that workers have seen before this was called, and how many are in flight."""
 
+    def know_standing(self) -> None:
+        """The ledger has taken over calls that stand failed."""
+
     def dispatch_over(self, dispatch: str) -> None:
         """A dispatch has ended."""
 
@@ -55,6 +58,9 @@ class Alone:
 
     async def settled(self) -> None:
         """Nobody else has seen anything."""
+
+    def know_standing(self) -> None:
+        """Nobody else asks."""
 
     def dispatch_over(self, dispatch: str) -> None:
         """Nobody else wants to know."""

@@ -106,6 +106,11 @@ class Pool:
         about = standing_as_json(tag.dispatch or "", key, tag.role in MODEL_ROLES, tag.ended_at)
         await self._all_answer("standing", about)
 
+    def know_standing(self) -> None:
+        """The ledger has taken over calls that stand failed."""
+        for standing in self._hearing.ledger.standing():
+            self._tell_all("standing", standing_as_json(*standing))
+
     def dispatch_over(self, dispatch: str) -> None:
         """A dispatch has ended."""
         self._tell_all("over", {"dispatch": dispatch})

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from rollcall_collector.contract.calls import CallKey
 
 from ..exchange import Exchange
+from ..inheriting import inherited, is_inherited
 from ..roles import MODEL_ROLES
 
 _REMEMBERED = 200_000
@@ -17,9 +18,13 @@ _REMEMBERED = 200_000
 
 @dataclass(slots=True)
 class _Page:
-    """One dispatch's: the keys of its calls, and for each server when the last of its model calls failed."""
+    """One dispatch's: the keys of its calls, and for each server when the last of its model calls failed.
+
+    `inherits`: among them are keys of calls that the last proxy here has seen.
+    """
 
     keys: set[CallKey] = field(default_factory=set)
+    inherits: bool = False
     failed_at: dict[str, float] = field(default_factory=dict)
 
 
@@ -33,6 +38,7 @@ class Standing:
         """A call stands failed; `generating`: a model's."""
         page = self._pages.setdefault(dispatch, _Page())
         page.keys.add(key)
+        page.inherits = page.inherits or is_inherited(key)
         if generating:
             page.failed_at[key[0]] = max(ended_at, page.failed_at.get(key[0], 0.0))
         while len(self._pages) > _REMEMBERED:
@@ -47,7 +53,9 @@ class Standing:
         page = self._pages.get(exchange.dispatch or "")
         if page is None:
             return False
-        return exchange.key() in page.keys or (exchange.role in MODEL_ROLES and self._outlives(page, exchange))
+        key = exchange.key()
+        stands = key in page.keys or (page.inherits and inherited(exchange.dispatch or "", key) in page.keys)
+        return stands or (exchange.role in MODEL_ROLES and self._outlives(page, exchange))
 
     def _outlives(self, page: _Page, exchange: Exchange) -> bool:
         """Once one that began after the last failure has been told, no other need be."""

@@ -189,9 +189,9 @@ TOOLS: dict[str, fakes.Answer] = {
 }
 
 
-async def eventually(holds: Callable[[], Awaitable[Any]]) -> Any:
-    """The first true value; fails after 15 s. For what the services do on their own time."""
-    async with asyncio.timeout(15):
+async def eventually(holds: Callable[[], Awaitable[Any]], within_s: float = 15) -> Any:
+    """The first true value; fails after a while. For what the services do on their own time."""
+    async with asyncio.timeout(within_s):
         while not (value := await holds()):  # noqa: ASYNC110  # another process, or what the API alone shows
             await asyncio.sleep(0.02)
     return value
