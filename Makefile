@@ -33,6 +33,7 @@ demo-gym: setup
 # not a skip. The tests ask make themselves and must not be taken for a part of this one. nginx is a second opinion on
 # what passes through the proxy (docs/conformance.md); without it that alone is skipped. The page for browsers is tested in
 # a real Chromium; ROLLCALL_REQUIRE_BROWSER=1 makes it a failure that there is none.
+# Containers are tried where ROLLCALL_COMPOSE names a command for them, such as 'docker compose'.
 test: setup
 	@$(BIN)/python -m bench.install nginx || true
 	@$(BIN)/python -m bench.browser || [ "$$ROLLCALL_REQUIRE_BROWSER" != 1 ] || exit 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,12 +15,14 @@ from composing import Project, answered, engine, wait_for
 Make = Callable[..., Project]
 
 
-def test_they_answer_at_their_ports_and_end_at_once_when_told(project: Make) -> None:
+def test_they_answer_whoever_has_the_token_and_end_at_once_when_told(project: Make) -> None:
     """Both are process 1 of their containers, which heeds signals only where it has asked for them."""
-    made = project()
+    token = secrets.token_hex(32)
+    made = project(variables={"ROLLCALL_TOKEN": token})
     made.up()
-    assert answered(f"{made.proxy}/v1/upstreams") is not None
-    assert answered(f"{made.collector}/v1/runs") is not None
+    for url in (f"{made.proxy}/v1/upstreams", f"{made.collector}/v1/runs"):
+        assert answered(url, token=token) is not None
+        assert answered(url) is None
     made.does("stop")
     for service in ("collector", "proxy"):
         state = made.container(service)["State"]
