@@ -53,6 +53,7 @@ from .store.reporting import note_told
 from .store.writing import (
     InputsChangedError,
     SessionConflictError,
+    TooManyRunsError,
     UnknownSessionError,
     accept_rebuilt,
     accept_unattributed,
@@ -393,6 +394,8 @@ class Collector:
             raise Problem(
                 409, "another run's session", f"{error}; give each dispatcher a session of its own"
             ) from error
+        except TooManyRunsError as error:
+            raise Problem(503, "too many runs", str(error)) from error
         except SQLAlchemyError as error:
             raise Problem(503, "the database cannot be written", said(error), {"Retry-After": "1"}) from error
 
