@@ -58,7 +58,7 @@ def measure(plan: Plan) -> Iterator[Row]:
     reach = "p50 under 0.3 ms; p99 under 1 ms more than Envoy's"
     yield _row(f"{what}, cores kept awake", reach, waking, waking.reached)
     yield _row(f"{what}, cores that fall asleep between requests", "", sleeping, None)
-    yield _row("the same with one request right behind the other", "", rowed, None)
+    yield _row("added latency against direct, p50/p99, one request right behind the other", "", rowed, None)
 
 
 def _taken(sides: Sequence[Running], load: Callable[[list[Target]], Coroutine[None, None, None]]) -> Taken:

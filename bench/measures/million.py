@@ -14,7 +14,7 @@ from statistics import median
 from ..children import Child, NotStartedError, child
 from ..events import batches
 from ..peers.rollcall import ask, module
-from ..place import free_port, proxy_cores
+from ..place import proxy_cores
 from ..stores import CALLS, FAILED, bytes_on_postgresql, on_postgresql, run_named, store
 from . import Plan, Row, percentile, said
 
@@ -116,10 +116,10 @@ def _rows(kept: _Store, plan: Plan) -> Iterator[Row]:
 @contextmanager
 def _collector(kept: _Store) -> Iterator[tuple[str, Child, float]]:
     """A collector that is ready: where it listens, its process, and in how many seconds it was there."""
-    url = f"http://127.0.0.1:{free_port()}"
-    command = module("collector", "--listen", url.removeprefix("http://"), "--database", kept.url)
+    command = module("collector", "--listen", "127.0.0.1:0", "--database", kept.url)
     begin = time.perf_counter()
     with child("collector", command, proxy_cores()) as started:
+        url = started.wait_for("listening on", _PATIENCE_S).split()[-1]
         while not _is_ready(url):
             if started.popen.poll() is not None or time.perf_counter() - begin > _PATIENCE_S:
                 raise NotStartedError(f"the collector is not ready: {started.text()[-2000:]}")

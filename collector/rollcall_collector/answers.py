@@ -31,6 +31,12 @@ class Said(Answer):
     status: Literal["ok", "ready"]
 
 
+class Clock(Answer):
+    """Seconds since the epoch; this clock is not set while the collector runs."""
+
+    now: float
+
+
 class Nothing(Answer):
     """It is done, and there is nothing to say."""
 

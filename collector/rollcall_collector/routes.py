@@ -220,6 +220,14 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/policy", "policy", "The policy in force", "service", answer=answers.PolicyInForce),
     Route(
         "GET",
+        "/v1/clock",
+        "clock",
+        "The time that sessions are judged by",
+        "service",
+        answer=answers.Clock,
+    ),
+    Route(
+        "GET",
         "/v1/standing",
         "standing",
         "For a proxy that follows another one: the calls that stand failed there, of dispatches that are open",

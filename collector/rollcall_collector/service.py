@@ -53,6 +53,7 @@ from .store.reporting import note_told
 from .store.writing import (
     InputsChangedError,
     SessionConflictError,
+    TooManyRunsError,
     UnknownSessionError,
     accept_rebuilt,
     accept_unattributed,
@@ -278,6 +279,10 @@ class Collector:
             raise Problem(404, "not found", f"no run has the id {run}")
         return await self.status(request)
 
+    async def clock(self, _: web.Request) -> web.Response:
+        """What time it is, for proxies."""
+        return json_response({"now": self._now()})
+
     async def policy(self, _: web.Request) -> web.Response:
         """The policy in force, for proxies."""
         return json_response(self._policy.as_dict())
@@ -389,6 +394,8 @@ class Collector:
             raise Problem(
                 409, "another run's session", f"{error}; give each dispatcher a session of its own"
             ) from error
+        except TooManyRunsError as error:
+            raise Problem(503, "too many runs", str(error)) from error
         except SQLAlchemyError as error:
             raise Problem(503, "the database cannot be written", said(error), {"Retry-After": "1"}) from error
 

@@ -32,6 +32,7 @@ async def background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterato
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await task
+        work.close()  # where the task was cancelled before it began
 
 
 def _say_failure(task: asyncio.Task[None]) -> None:

@@ -74,6 +74,7 @@ class OutermostRun:
         try:
             outcome = await self._execute(exchange, body, begun.trace)
             await self._crew.settled()
+            self._records.settle()
             await self._tag(exchange, outcome)
             judged = self._judged(exchange, outcome)
             ruling = await self._stored(outcome, judged.ended)
@@ -105,6 +106,7 @@ class OutermostRun:
     def _bind(self, carrier: str, dispatch: str, lasting: bool = False) -> None:
         shared = self._carriers.bind(carrier, dispatch, lasting)
         if shared:
+            self._records.settle()
             self._ledger.disown(shared, carrier)
             self._sender.put(CarrierShared(carrier, shared))
 

@@ -14,7 +14,7 @@ A batch that the collector refuses as wrong is kept aside and said, since it wou
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ _TOGETHER, _TOGETHER_BYTES = 512, 4 * 1024 * 1024
 """Events in one batch at the most, and bytes from which on no further event joins it."""
 _APART_S = 0.005
 """Seconds between the beginnings of two batches at the least: what comes alone goes at once."""
-_LATER_S = 0.05
+_LATER_S = 0.1
 """Seconds that events wait for others at the most, where nobody waits for them."""
 _AGAIN_S, _AGAIN_AT_MOST_S = 0.5, 60.0
 """Seconds between attempts to reach a collector that is away; at most so many where it asks for more."""
@@ -75,6 +75,8 @@ class _Waiting:
 class Sender:
     """The one way of events to the collector; `limit` bounds the bytes that wait in memory.
 
+    `before` puts what is known and has not been put: it is called before anything else is put, and before each batch.
+
     `away` says why the collector cannot be reached, `trouble` why the spool cannot be used; None where all is well.
     `not_stored` counts batches that neither has taken. `left_behind` names the dead senders whose spools were found.
     """
@@ -87,6 +89,7 @@ class Sender:
         self._bytes, self._limit, self._next = 0, limit, 1
         self._something, self._to_deliver = asyncio.Event(), asyncio.Event()
         self._later: asyncio.TimerHandle | None = None
+        self.before: Callable[[], None] = lambda: None
         self._posting: asyncio.Task[Rulings] | None = None
         self._given_up: str | None = None
         self._ending = False
@@ -113,6 +116,7 @@ class Sender:
 
     def put(self, *events: Event) -> None:
         """Send events without waiting; those put later come after them."""
+        self.before()
         self._enqueue(events, None)
         self._something.set()
 
@@ -121,7 +125,12 @@ class Sender:
         self._enqueue(events, None)
         if len(self._queue) >= _TOGETHER or self._bytes >= _TOGETHER_BYTES or not self.has_room:
             self._something.set()
-        elif self._later is None:
+        else:
+            self.in_time()
+
+    def in_time(self) -> None:
+        """Let the next batch be made as soon as what nobody waits for has to be sent."""
+        if self._later is None:
             self._later = asyncio.get_running_loop().call_later(_LATER_S, self._now)
 
     async def store(self, *events: Event) -> Rulings:
@@ -130,6 +139,7 @@ class Sender:
 
     def storing(self, *events: Event) -> "asyncio.Future[Rulings]":
         """Send events; done when they are stored, or with a NotStoredError. It is not to be cancelled."""
+        self.before()
         done: asyncio.Future[Rulings] = asyncio.get_running_loop().create_future()
         self._enqueue(events, done)
         self._something.set()
@@ -180,6 +190,7 @@ class Sender:
 
     def _together(self) -> list[_Waiting]:
         """The next batch; what finds no room in it goes at once with the one behind it."""
+        self.before()
         waiting: list[_Waiting] = []
         count = size = 0
         while self._queue and count < _TOGETHER and size < _TOGETHER_BYTES:

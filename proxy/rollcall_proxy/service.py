@@ -15,7 +15,7 @@ from rollcall_collector.serving import bind, serve_at, url_of
 from rollcall_collector.settings import split_address
 from rollcall_collector.tasks import background
 
-from . import wire
+from . import clock, wire
 from .carriers import Carriers
 from .clock import now
 from .door import Door
@@ -275,6 +275,7 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
         await runner.setup()
         log.info("mode %s; limits: %s", settings.mode, limits_text(settings))
         await proxy.in_force.fetch()
+        await clock.agree(control, settings.collector)
         async with AsyncExitStack() as working:
             for name, work in proxy.works():
                 await working.enter_async_context(background(work, name))

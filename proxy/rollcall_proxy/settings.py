@@ -216,9 +216,11 @@ class ProxySettings(Limits, AccessSettings):
 
 
 def for_a_worker(settings: ProxySettings) -> dict[str, Any]:
-    """The settings of a process that listens nowhere and asks nobody: it is told no secret."""
+    """The settings of a process that listens nowhere and asks nobody: it is told no secret, and reads no variable."""
     unknown = {*AccessSettings.model_fields, "collector_token", "collector_token_file", "collector_ca", "collector"}
-    return settings.model_dump(mode="json", exclude=unknown)
+    fields = ProxySettings.model_fields
+    blank = {name: fields[name].get_default(call_default_factory=True) for name in unknown}
+    return settings.model_dump(mode="json", exclude=unknown) | blank
 
 
 def engine_settings(settings: ProxySettings) -> wire.Settings:

@@ -60,6 +60,6 @@ def test_an_evaluation_under_a_token_ends_as_without_one(tmp_path: Path) -> None
     command = ("-m", "rollcall_runner.demo.evaluation", "--output", str(tmp_path / "rollouts.jsonl"))
     done = run(tmp_path, limits, *command, ROLLCALL_TOKEN_FILE=str(token))
     assert done.returncode == 3, done.stderr
-    assert "refused" not in done.stderr
+    assert "rollcall_collector.refusals" not in done.stderr
     assert "12 of 24 rollouts failed, 1 omitted" in done.stderr
     assert len((tmp_path / "rollouts.jsonl").read_text().splitlines()) == 11

@@ -2,6 +2,7 @@
 
 import asyncio
 from base64 import b64encode
+from pathlib import Path
 
 import pytest
 from access_stage import OTHER, READ, WRITE, Stage
@@ -147,3 +148,15 @@ async def test_the_token_goes_to_no_server_of_gyms(stage: Stage) -> None:
         assert answer.status == 200
     assert [request.path for request in stage.heard] == ["/server_instances"] * 2
     assert all(WRITE not in text for request in stage.heard for text in request.headers.values())
+
+
+async def test_workers_need_no_secret(stage: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whatever their variables say: they listen nowhere, and ask nobody."""
+    path = tmp_path / "token"
+    path.touch(mode=0o600)
+    path.write_text(WRITE)
+    monkeypatch.setenv("ROLLCALL_PROXY_READ_TOKEN", READ)
+    monkeypatch.setenv("ROLLCALL_PROXY_LISTEN", "0.0.0.0:0")
+    proxy = await stage.proxies(collector="http://127.0.0.1:9", token_file=path, workers=2)
+    listed = (await stage.asks(f"{proxy}/v1/upstreams", READ)).json["processes"]
+    assert len(listed) == 2

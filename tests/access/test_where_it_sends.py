@@ -84,7 +84,7 @@ def test_a_network_that_is_none_is_refused_at_the_start() -> None:
         reach("10.1.2.3/8")
 
 
-@pytest.mark.parametrize("host", ["169.254.169.254", "10.255.255.1", "[fe80::1]", "127.0.0.1@169.254.169.254"])
+@pytest.mark.parametrize("host", ["169.254.169.254", "10.255.255.1", "[fe80::1]"])
 async def test_a_server_elsewhere_is_not_registered(stage: Stage, host: str) -> None:
     """403 with the setting; nothing of that config is."""
     proxy = await stage.proxies(collector="http://127.0.0.1:9")
@@ -92,6 +92,12 @@ async def test_a_server_elsewhere_is_not_registered(stage: Stage, host: str) -> 
     assert (answer.status, "ROLLCALL_PROXY_ALLOW_SERVERS" in answer.detail) == (403, True)
     assert '"upstreams":[]' in (await stage.asks(f"{proxy}/v1/upstreams")).body
     assert 'rollcall_refused_total{reason="server"} 1.0' in (await stage.asks(f"{proxy}/metrics")).body
+
+
+async def test_a_host_that_hides_another_is_none(stage: Stage) -> None:
+    """To a reader of URLs what stands before an @ is a user."""
+    await stage.proxies(collector="http://127.0.0.1:9")
+    assert (await stage.registers("http://127.0.0.1@169.254.169.254:80")).status == 400
 
 
 async def test_one_that_is_named_is(stage: Stage) -> None:

@@ -23,12 +23,12 @@ def environment(**more: str) -> dict[str, str]:
 
 @contextmanager
 def running(
-    database: Path | str, listen: str = "127.0.0.1:0", stderr: int | None = None
+    database: Path | str, listen: str = "127.0.0.1:0", stderr: int | None = None, **variables: str
 ) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """The command, on any free port or at an address: its process and its URL. It has ended when the block is left."""
     url = database if isinstance(database, str) else f"sqlite:///{database}"
     command = [ROLLCALL, "collector", "--listen", listen, "--database", url]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=environment())
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=environment(**variables))
     try:
         assert process.stdout is not None
         line = process.stdout.readline().strip()

@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 import yaml
 from aiohttp import web
+from machine_clock import MachineClock
 from proxystage import fakes
 from proxystage.fakes import Caller, FakeServer, Heard, Play, Said
 from proxystage.world import RUN, World
@@ -37,6 +38,7 @@ class Nodes(World):
         self.collectors = [f"http://127.0.0.1:{port}" for port in ports]
         self.collecting = [self._service("collector", n, port, "--database", database) for n, port in enumerate(ports)]
         self.collector = self.collectors[0]
+        self.clocks = [MachineClock(folder / f"clock-{n}") for n in range(3)]
         cables = [self._ports.held() for _ in range(3)]
         self.cables = [Relay(cable, ports[n % COLLECTORS]) for n, cable in enumerate(cables)]
         ports = [self._ports.new() for _ in range(3)]
@@ -50,7 +52,8 @@ class Nodes(World):
 
     def _service(self, name: str, number: int, port: int, *flags: str) -> Part:
         command = [sys.executable, "-m", "rollcall_runner", name, "--listen", f"127.0.0.1:{port}", *flags]
-        return Part(name, command, environment(), self.folder / f"{name}-{number}.log", port)
+        variables = environment() | (self.clocks[number].variables if name == "proxy" else {})
+        return Part(name, command, variables, self.folder / f"{name}-{number}.log", port)
 
     async def start(self) -> None:
         """One collector after the other, since the first makes the tables."""

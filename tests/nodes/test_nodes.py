@@ -202,6 +202,61 @@ async def test_a_failure_that_another_machines_proxy_saw_counts_although_that_is
     assert await nodes.states(0) == {"0-0": "failed"}
 
 
+@pytest.mark.parametrize("ahead", [100.0, -100.0])
+async def test_a_machine_whose_clock_is_wrong_changes_no_verdict(nodes: Nodes, ahead: float) -> None:
+    """The agent's: what fails there before the answer is no late call, and what fails behind the answer is one."""
+    await nodes.proxying[AGENTS].end(signal.SIGTERM)
+    nodes.clocks[AGENTS].set(ahead)
+    await nodes.proxying[AGENTS].start()
+    await nodes.proxying[AGENTS].up()
+    behind, told = asyncio.Event(), list[asyncio.Task[object]]()
+
+    async def goes_on(call: Caller) -> object:
+        async def cleans_up() -> object:
+            await behind.wait()
+            return await call("broken", "/v1/responses")
+
+        task = call.row["_ng_task_index"]
+        if task == 0:
+            await call("broken", "/v1/responses")
+        told.append(asyncio.ensure_future(cleans_up()))
+        return RESULT
+
+    await nodes.plays(goes_on, broken=FakeServer("model", {"/v1/responses": Said("quota", 429)}))
+    await nodes.expects(("agent", 0, 0), ("agent", 1, 0))
+    for task in (0, 1):
+        await nodes.run(task)
+    nodes.clocks[AGENTS].set(-ahead)
+    behind.set()
+    await asyncio.gather(*told)
+    await eventually(lambda: has_told(nodes, AGENTS))
+    assert await nodes.states(0) == {"0-0": "failed", "1-0": "succeeded"}
+
+
+async def has_told(nodes: Nodes, machine: int) -> bool:
+    """Nothing waits at this machine's proxy."""
+    ready = await nodes.ask("GET", f"{nodes.proxies[machine]}/readyz")
+    return ready.status == 200 and (await nodes.gate()).status == 200
+
+
+async def test_a_clock_that_is_set_while_a_run_goes_on_changes_no_verdict(nodes: Nodes) -> None:
+    """Forward and back, by an hour, at each machine, between a call and the answer."""
+    await stands(nodes)
+
+    async def is_set(call: Caller) -> object:
+        result = await play(call)
+        for clock in nodes.clocks:
+            clock.set(3600.0 if call.row["_ng_task_index"] % 2 else -3600.0)
+        return result
+
+    await nodes.plays(is_set, **{name: each for name, each in nodes.servers.items() if name != "agent"})
+    await nodes.expects(*(("agent", task, 0) for task in range(4)))
+    for task in range(4):
+        await nodes.run(task)
+    await eventually(lambda: has_told(nodes, AGENTS))
+    assert await nodes.states(0) == {f"{task}-0": right(task) for task in range(4)}
+
+
 async def _answered(nodes: Nodes) -> object:
     gate = await nodes.gate()
     return gate if gate.status == 200 else None

@@ -1,6 +1,7 @@
 """`rollcall demo` end to end: real services, real sockets, every planned fault."""
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -28,9 +29,12 @@ class Demo:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    """Beside a file of settings, and under a variable, that would change what comes of it."""
     folder = tmp_path_factory.mktemp("demo")
+    (folder / "rollcall.toml").write_text("[proxy]\nmode = 'observe'\n")
     command = [sys.executable, "-m", "rollcall_runner", "demo", "--output", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    variables = os.environ | {"ROLLCALL_COLLECTOR_MODEL_ERRORS": "last_wins"}
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=90, check=False)
     return Demo(done.returncode, done.stdout + done.stderr, Output(folder / "rollouts.jsonl"))
 
 

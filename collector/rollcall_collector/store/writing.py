@@ -21,12 +21,20 @@ Expected = tuple[str, Index, Index, Index | None]
 """(benchmark, task index, rollout index, stage index)"""
 
 
+MOST_RUNS = 100_000
+"""Runs of a store at the most."""
+
+
 class UnknownSessionError(Exception):
     """A heartbeat of a session that was never put."""
 
 
 class SessionConflictError(Exception):
     """A session that belongs to another run."""
+
+
+class TooManyRunsError(Exception):
+    """A new run in a store that has as many as it may have."""
 
 
 class InputsChangedError(Exception):
@@ -61,7 +69,8 @@ class Session:
 def put_session(connection: Connection, session: Session, now: float, policy: Policy | None = None) -> None:
     """Take in a session and its run; to put it again changes nothing but the heartbeat.
 
-    Of a session known from its first dispatch only, this is what it says of itself. Raises SessionConflictError.
+    Of a session known from its first dispatch only, this is what it says of itself. Raises SessionConflictError and
+    TooManyRunsError.
     """
     found = connection.execute(
         select(sessions.c.attached, sessions.c.run).where(sessions.c.session == session.session)
@@ -74,6 +83,8 @@ def put_session(connection: Connection, session: Session, now: float, policy: Po
         raise SessionConflictError(f"run {session.run} is being removed; wait for that, or start afresh")
     changes: dict[str, Any] = {"output": session.output} | ({} if known else {"asked_at": None})
     changes |= {} if policy is None else {"collector_policy": policy.as_dict()}
+    if found is None:
+        _has_room(connection, session.run)
     run = insert(connection, runs).values({"run": session.run, "created_at": now} | changes)
     connection.execute(run.on_conflict_do_update(index_elements=["run"], set_=changes))
     row = asdict(session) | {"heartbeat_at": now}
@@ -83,6 +94,13 @@ def put_session(connection: Connection, session: Session, now: float, policy: Po
         .values(row | {"started_at": now})
         .on_conflict_do_update(index_elements=["session"], set_={"heartbeat_at": now} if known else row)
     )
+
+
+def _has_room(connection: Connection, run: str) -> None:
+    if connection.execute(select(runs.c.run).where(runs.c.run == run)).first() is not None:
+        return
+    if (connection.execute(select(func.count()).select_from(runs)).scalar() or 0) >= MOST_RUNS:
+        raise TooManyRunsError(f"there are {MOST_RUNS} runs; remove old ones with rollcall prune")
 
 
 def heartbeat(connection: Connection, session: str, ended: bool, now: float) -> None:

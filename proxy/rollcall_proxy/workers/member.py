@@ -10,6 +10,7 @@ from typing import Any
 
 from rollcall_collector.tasks import spawn
 
+from .. import clock
 from ..clock import now
 from .channel import Channel, Message, pair
 
@@ -78,7 +79,7 @@ async def begun(heard: Callable[[Worker, Message], None], lost: Callable[[Worker
             *(sys.executable, "-m", "rollcall_proxy.workers.process", str(theirs.fileno())),
             stdin=asyncio.subprocess.DEVNULL,
             pass_fds=(theirs.fileno(),),
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), clock.VARIABLE: clock.base()},
         )
     worker = Worker(process, Channel(ours, lambda said: heard(worker, said), lambda: lost(worker)), now())
     return worker

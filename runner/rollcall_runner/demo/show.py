@@ -48,7 +48,7 @@ def _evaluation(output: Output, *flags: str) -> int:
         "--spool",
         str(output.main.parent / "spool"),
     ]
-    rollcall = ["run", *LIMITS, *records, "--"]
+    rollcall = ["run", "--config", os.devnull, *LIMITS, *records, "--"]
     evaluation = ["-m", "rollcall_runner.demo.evaluation", "--output", str(output.main), *flags]
     print(f"$ rollcall {' '.join(rollcall)} python {' '.join(evaluation)}", flush=True)
     command = [sys.executable, "-m", "rollcall_runner", *rollcall, sys.executable, *evaluation]

@@ -4,7 +4,9 @@ import pytest
 from collector_events import T0, begun, ended, tag
 from collector_store import Store
 from rollcall_collector.store.hearing import SESSION_SILENCE_S
-from rollcall_collector.store.writing import put_expected
+from rollcall_collector.store.schema import runs
+from rollcall_collector.store.writing import MOST_RUNS, Session, TooManyRunsError, put_expected, put_session
+from sqlalchemy import insert
 
 
 @pytest.mark.parametrize(("silence", "state"), [(SESSION_SILENCE_S, "running"), (SESSION_SILENCE_S + 0.5, "missing")])
@@ -115,3 +117,12 @@ def test_a_rollout_that_is_open_for_more_than_10_minutes_shows_as_stalled(store:
     store.beats(now=T0 + 700)
     assert [store.reader.status("r-1", T0 + now)["stalled"] for now in (500, 700, 800)] == [0, 1, 0]
     assert store.counts(now=T0 + 700) == {"running": 1, "succeeded": 1}
+
+
+def test_a_store_takes_no_run_beyond_its_number(store: Store) -> None:
+    """Those that it has go on, and are resumed."""
+    many = [{"run": f"r-old-{number}", "created_at": T0} for number in range(MOST_RUNS - 1)]
+    store.does(lambda connection: connection.execute(insert(runs), many))
+    store.session("s-2", "r-old-7")
+    with pytest.raises(TooManyRunsError, match="rollcall prune"):
+        store.does(lambda connection: put_session(connection, Session("s-3", "r-new", "fresh"), T0))
