@@ -85,9 +85,11 @@ class Project:
         for _ in range(5):
             self.asks("down", "-v")
             if not self.containers():
-                return
+                break
             time.sleep(1)
-        raise AssertionError(f"still there: {self.containers()}")
+        assert not self.containers(), self.containers()
+        for left in engine("volume", "ls", "--quiet", "--filter", f"name={NAME}_").split():
+            engine("volume", "rm", left)  # what the first try found in use
 
     def logs(self) -> str:
         done = self.asks("logs")
