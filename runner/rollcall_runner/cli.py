@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -49,8 +50,22 @@ _ASKING_NOBODY = ("collector", "proxy", "run", "config", "completion", "attach-p
 Verb = Callable[[argparse.Namespace], int]
 
 
+_NOBODY_READS = 128 + signal.SIGPIPE
+"""What a shell says of a command whose output nobody reads to its end, as in `rollcall failures | head`."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; the exit status is the contract's."""
+    try:
+        status = _main(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the interpreter's last flush ends well
+        return _NOBODY_READS
+    return status
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     own, command = _split(given)
     parser = _parser()

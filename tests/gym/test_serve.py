@@ -44,3 +44,11 @@ def test_rollcall_run_attaches_the_command_it_is_given(lab: Lab) -> None:
     with lab.serving("wrapped", tasks(), sidecar.COMMAND, "run", "--") as run:
         outcome = run.finish()
     assert_three_diverted(outcome)
+
+
+@pytest.mark.parametrize("version", ["0.7.0"], indirect=True)
+def test_under_a_token_each_of_gyms_processes_shows_it(lab: Lab) -> None:
+    """ROLLCALL_TOKEN is all there is to set; the services ask everybody for it."""
+    with lab.serving("guarded", tasks(), "env", f"ROLLCALL_TOKEN={'token-' * 6}", sidecar.COMMAND, "run", "--") as run:
+        outcome = run.finish()
+    assert_three_diverted(outcome)

@@ -184,3 +184,12 @@ def test_a_wrong_setting_is_2_and_names_the_flag() -> None:
     done = rollcall("collector", "--listen", "7078")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith("rollcall: --listen = '7078': ")
+
+
+def test_output_that_nobody_reads_to_its_end_is_no_error() -> None:
+    """As of `rollcall config | head -1`: no traceback, and the status that shells give."""
+    said = subprocess.Popen([ROLLCALL, "config"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+    assert said.stdout is not None
+    said.stdout.close()
+    _, error = said.communicate(timeout=60)
+    assert (said.returncode, error) == (141, b"")
