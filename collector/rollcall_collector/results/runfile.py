@@ -12,12 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..contract.exchange import ID
 from . import durable, files
 from .errors import ResultsError, telling
 from .names import failures_path, run_path
 
 VERSION = 1
+RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}")
+"""An id, as the contract has it. It is written out here, since this folder is loaded into Gym's processes by itself."""
 
 
 class NoRunError(ResultsError):
@@ -37,7 +38,7 @@ def read(output: Path) -> dict[str, Any]:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ResultsError(f"{path}: not a run file ({error}); put it back from a copy") from error
-    if not isinstance(found, dict) or not isinstance(found.get("run"), str) or not re.fullmatch(ID, found["run"]):
+    if not isinstance(found, dict) or not isinstance(found.get("run"), str) or not RUN.fullmatch(found["run"]):
         raise ResultsError(f"{path}: names no run; put it back from a copy")
     if found.get("version") != VERSION:
         cure = "use the gym-rollcall that wrote it"
