@@ -1,4 +1,4 @@
-"""The folder is loaded into Gym's processes by itself, where nothing of Rollcall's, nor what it needs, can be imported."""
+"""The folder is loaded into Gym's processes by itself, where nothing of Rollcall's can be imported, nor what it needs."""
 
 import subprocess
 import sys
@@ -23,4 +23,4 @@ def test_each_module_needs_nothing_but_python(module: str) -> None:
 
 def test_a_runs_id_is_the_contracts() -> None:
     """Which stands in both places."""
-    assert ID == f"^{runfile.RUN.pattern}$"
+    assert f"^{runfile.RUN.pattern}$" == ID
