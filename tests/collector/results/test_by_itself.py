@@ -1,4 +1,4 @@
-"""The folder is loaded into Gym's processes by itself, where nothing of Rollcall's can be imported, nor what it needs."""
+"""The folder is loaded into the processes of Gym by itself: none of its modules may need more than Python."""
 
 import subprocess
 import sys
