@@ -166,7 +166,7 @@ class Records:
         key = exchange.key()
         call = self._ledger.call_of(exchange.dispatch, key, exchange.started_at, ended_at)
         self.spans.ended(exchange, bad.what, bad.status, call)
-        if self.spread is not None or not self._may_wait(exchange.dispatch):
+        if self.spread is not None or not self._may_wait(exchange.dispatch, bad.status):
             return self.keep(exchange.tag(call, bad, ended_at), key, then)
         self._fresh.append(_Fresh(exchange, call, bad, ended_at))
         self._unsettled.add(exchange.dispatch)
@@ -176,9 +176,13 @@ class Records:
             self._sender.in_time()
         return True
 
-    def _may_wait(self, dispatch: str | None) -> bool:
-        """Whether a tag may be stored after the answer that it is about has passed."""
-        return self._ledger.is_open(dispatch) and self._sender.has_room
+    def _may_wait(self, dispatch: str | None, status: int | None) -> bool:
+        """Whether a tag may be stored after the answer that it is about has passed.
+
+        That of an answer which began well may not: only its end, which is held back, says that it has failed.
+        """
+        failed_openly = status is None or status >= 400
+        return failed_openly and self._ledger.is_open(dispatch) and self._sender.has_room
 
     def settle(self) -> None:
         """Make the tags that are still to be made."""
@@ -210,7 +214,7 @@ class Records:
         tag = self.discreet(tag)
         self.settle()
         awaited: list[asyncio.Future[Any]] = []
-        if self._may_wait(tag.dispatch):
+        if self._may_wait(tag.dispatch, tag.status):
             self._told_later(tag)
         elif told := self._repeats.take(tag, tag.ended_at, at_once=self._ledger.add(tag)):
             awaited.append(self._sender.storing(*told))

@@ -95,7 +95,7 @@ async def test_a_full_disk_of_the_collectors_changes_no_verdict(world: World) ->
 
 
 async def test_a_database_that_another_process_holds_changes_no_verdict(world: World) -> None:
-    """Traffic flows meanwhile, and nothing is green until what was seen is stored."""
+    """Traffic flows meanwhile, nothing is green until what was seen is stored (PrimeIntellect-ai/prime-rl#1589)."""
     await world.collector_stops()
     async with collecting(world):
         await begins(world)

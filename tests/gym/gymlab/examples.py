@@ -25,7 +25,7 @@ IDS = (
     (re.compile(r"\br-[0-9a-f]{32}"), "r-1"),
     (re.compile(r"\bs-[0-9a-f]{32}"), "s-1"),
     (re.compile(r"\bd-[0-9a-f]{16}\.\d+"), "d-1"),
-    (re.compile(r"\bc-[0-9a-f]{16}"), "c-1"),
+    (re.compile(r"\bc-[0-9a-f]{12}-[0-9a-f]{6}-[0-9a-f]{8}\.\d+"), "c-1"),
     (re.compile(r"\b[0-9a-f]{12}\.\d+"), "e-1"),
     (re.compile(r"\b(resp|call|fc|msg)_\d+"), r"\1_1"),
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:8000"),
