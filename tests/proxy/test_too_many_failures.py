@@ -12,7 +12,7 @@ ENDED = DispatchEnded("d-1", "result", answer_began_at=1e9, ended_at=1e9, status
 
 def ledger() -> Ledger:
     numbers = count(1)
-    made = Ledger(lambda: f"c-{next(numbers)}", Policy)
+    made = Ledger(lambda dispatch, key: f"c-{next(numbers)}", Policy)
     made.begin(BEGUN)
     return made
 
