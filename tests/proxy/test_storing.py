@@ -84,14 +84,14 @@ async def test_a_failed_call_of_a_run_that_is_open_here_is_answered_at_once_and_
         answered.append((await call("model", "/v1/responses", {"call": 2})).status)
         return RESULT
 
-    await world.plays(play, model=FakeServer("model", {"/v1/responses": [Said("no", 400), Said(body=FAILED)]}))
+    await world.plays(play, model=FakeServer("model", {"/v1/responses": [Said("no", 400), Said("busy", 503)]}))
     asking = asyncio.ensure_future(world.run())
-    assert await eventually(lambda: _is(answered, [400, 200]))
+    assert await eventually(lambda: _is(answered, [400, 503]))
     await held.asked.wait()
     assert not asking.done(), "nothing is stored yet"
     held.released.set()
     assert told(await asking) == (200, "verdict")
-    assert held.events[:4] == ["dispatch_begun", "http_status", "body_failure", "dispatch_ended"]
+    assert held.events[:4] == ["dispatch_begun", "http_status", "http_status", "dispatch_ended"]
 
 
 async def _is(found: object, wanted: object) -> bool:
