@@ -88,11 +88,19 @@ def _of_ended(row: Record, execution: Execution, known: Known) -> Iterator[str]:
     cause = row["_rollcall"].get("root_cause") or {}
     said = cause.get("server"), cause.get("what")
     if standing:
-        allowed = {(standing[0].server, what) for what in _whats(standing[0], known)}
+        allowed = {(call.server, what) for call in _may_be_first(standing) for what in _whats(call, known)}
     else:
         allowed = {(row["agent_ref"]["name"], "invalid_result" if execution.how == "no_reward" else "http_status")}
     if said not in allowed:
         yield f"its root cause is {said}; it was {sorted(allowed)}"
+
+
+def _may_be_first(standing: Iterable[Call]) -> Iterator[Call]:
+    """The root cause; and the next one, where its caller did not live to hear of it: nobody knows who was sooner."""
+    for call in standing:
+        yield call
+        if call.got is not None:
+            return
 
 
 def _whats(call: Call, known: Known) -> frozenset[str]:

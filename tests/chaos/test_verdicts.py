@@ -104,6 +104,22 @@ def test_a_failure_of_an_agent_and_of_a_model_that_are_killed_together_is_of_eit
         assert ("wrong" not in texts(found)) is right, server
 
 
+def test_a_failure_that_its_caller_did_not_live_to_hear_of_may_be_the_cause_or_the_callers_death() -> None:
+    """The judge had written its error down when who had asked it was killed: nobody knows what came first."""
+    story = Story()
+    judged = story.asks("judge_model", key="judged")
+    story.note("said", call=judged, what="http_status")
+    story.happens("kill", "arithmetic")
+    story.call("arithmetic", ok=False, dies=True, depth=1)
+    story.ends("error")
+    for server, what, right in (
+        ("judge_model", "http_status", True),
+        ("arithmetic", "peer_drop", True),
+        ("policy_model", "http_status", False),
+    ):
+        assert ("root cause" not in texts(story.against([], failures(server, what)))) is right, server
+
+
 def test_a_failure_of_an_agent_that_was_killed_while_its_model_hung_is_of_either() -> None:
     story = Story()
     story.asks("policy_model")
