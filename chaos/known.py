@@ -49,11 +49,19 @@ class Execution:
 
     def standing(self) -> list[Call]:
         """The calls that stand failed, the root cause first."""
+        standing = [calls for calls in self._by_key() if calls[-1].bad]
+        return [calls[-1] for calls in sorted(standing, key=_innermost_and_earliest)]
+
+    def asked_again(self) -> list[Call]:
+        """The calls that had failed and were asked again, without an answer since."""
+        open_again = [calls for calls in self._by_key() if calls[-1].got is None and not calls[-1].bad]
+        return [call for calls in open_again for call in calls if call.bad]
+
+    def _by_key(self) -> list[list[Call]]:
         by_key: dict[str, list[Call]] = defaultdict(list)
         for call in sorted(self.calls, key=lambda call: call.asked):
             by_key[call.key].append(call)
-        standing = [calls for calls in by_key.values() if calls[-1].bad]
-        return [calls[-1] for calls in sorted(standing, key=_innermost_and_earliest)]
+        return list(by_key.values())
 
 
 @dataclass(frozen=True)

@@ -125,8 +125,10 @@ def _of_unanswered(row: Record, known: Known) -> Iterator[str]:
 
 
 def _may_have_failed(execution: Execution, known: Known, until: float) -> Iterator[Call]:
-    """The calls that stand failed, and those that were open until then, to a server that was killed or hung."""
+    """The calls that stand failed, or do unless they were answered at last, and those that were open until then, to a
+    server that was killed or hung."""
     yield from execution.standing()
+    yield from execution.asked_again()
     yield from (call for call in execution.calls if call.got is None and known.may_have_failed(call, until))
 
 

@@ -120,6 +120,18 @@ def test_a_failure_that_its_caller_did_not_live_to_hear_of_may_be_the_cause_or_t
         assert ("root cause" not in texts(story.against([], failures(server, what)))) is right, server
 
 
+def test_a_failure_of_an_agent_that_was_killed_while_it_asked_again_is_of_either() -> None:
+    """What had failed has not recovered."""
+    story = Story()
+    story.call("policy_model", said="http_status", ok=False)
+    story.asks("policy_model")
+    story.happens("kill", "agent")
+    story.received()
+    for server, right in ((AGENT, True), ("policy_model", True), ("judge_model", False)):
+        found = story.against([], failures(server, names="nobody"))
+        assert ("wrong" not in texts(found)) is right, server
+
+
 def test_a_failure_of_an_agent_that_was_killed_while_its_model_hung_is_of_either() -> None:
     story = Story()
     story.asks("policy_model")
