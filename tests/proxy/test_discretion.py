@@ -73,3 +73,17 @@ async def test_without_answers_an_agents_own_failure_keeps_its_class(stage: Stag
     assert (row["_ng_failure_class"], row["failure_reason"]) == ("out_of_luck", ANSWER)
     assert (await world.rollout())["class"] == "out_of_luck"
     assert ANSWER.encode() not in kept(world)
+
+
+async def test_without_answers_a_result_in_a_result_in_a_result_is_no_trouble(stage: Stage) -> None:
+    """Markers stand at the top, or in an episode's result: no deeper."""
+    world = await stage(answers=False)
+    deep = b'{"_ng_failure_class": "lost", "result": ' + b'{"result":' * 990 + b"1" + b"}" * 991
+
+    async def play(_: Caller) -> Said:
+        return Said(body=deep)
+
+    await world.plays(play)
+    await world.expects(("agent", 0, 0))
+    assert (await world.run()).status == 200
+    assert (await world.rollout())["class"] == "lost"

@@ -96,9 +96,12 @@ _MARKS = ("failure_kind", "failure_class", "terminal", "reward", "mask_sample", 
 
 def marks_of(answer: Mapping[str, Any]) -> dict[str, Any]:
     """What an answer says of how it ended, without what the rollout says: for who keeps no answers."""
-    marks = {name: value for name, value in answer.items() if name.startswith("_ng_") or name in _MARKS}
     inner = {name: answer[name] for name in ("result", "failure") if isinstance(answer.get(name), Mapping)}
-    return marks | {name: marks_of(value) for name, value in inner.items()}
+    return _marks(answer) | {name: _marks(value) for name, value in inner.items()}
+
+
+def _marks(part: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in part.items() if name.startswith("_ng_") or name in _MARKS}
 
 
 def declared_failure(answer: Mapping[str, Any]) -> tuple[str, str]:
