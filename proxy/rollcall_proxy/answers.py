@@ -3,7 +3,7 @@
 Rollcall's own answers are a short JSON object and carry the field Rollcall-Answer, which says why it answered.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -18,24 +18,19 @@ ANSWER_FIELD = "Rollcall-Answer"
 _SHUTDOWN = SHUTDOWN_FIELD.lower().encode()
 
 
-@dataclass(slots=True)
 class Said:
     """The head of a server's answer, and what Rollcall reads in it.
 
     `leaving`: it says that its server is being shut down. `sized`: it says its body's length. `empty`: nothing follows.
     """
 
-    head: wire.AnswerHead
-    method: str
-    media_type: str = ""
-    coding: str = ""
-    leaving: bool = False
-    status: int = field(init=False)
-    sized: bool = field(init=False)
+    __slots__ = ("coding", "head", "leaving", "media_type", "method", "sized", "status")
 
-    def __post_init__(self) -> None:
-        self.status, self.sized = self.head.status, b"content-length" in self.head.noted
-        for name, value in self.head.fields:
+    def __init__(self, head: wire.AnswerHead, method: str) -> None:
+        self.head, self.method, self.status = head, method, head.status
+        self.sized, self.leaving = b"content-length" in head.noted, False
+        self.media_type = self.coding = ""
+        for name, value in head.fields:
             lower = name.lower()
             if lower == b"content-type" and not self.media_type:
                 self.media_type = value.partition(b";")[0].strip().lower().decode("latin-1")
@@ -57,8 +52,9 @@ class Said:
     @property
     def endless(self) -> bool:
         """Whether only the end of the connection will end it."""
-        bodyless = self.method == "HEAD" or self.status in (204, 304) or self.tunnel
-        return not (self.sized or bodyless or b"transfer-encoding" in self.head.noted)
+        if self.sized or b"transfer-encoding" in self.head.noted:
+            return False
+        return not (self.method == "HEAD" or self.status in (204, 304) or self.tunnel)
 
     def passed_on(self, cookie: str | None = None) -> wire.AnswerHead:
         """The head for the caller: without what the attach has told Rollcall, with a cookie of Rollcall's.

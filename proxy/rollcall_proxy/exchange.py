@@ -32,11 +32,10 @@ class Exchange:
     id: str
     upstream: Upstream
     role: Role
-    method: str
-    target: str
     owner: Owner | None
     head: Head
     request: wire.RequestHead
+    method: str
     dispatch: str | None = None
     depth: int = 0
     started_at: float = field(default_factory=now)
@@ -53,6 +52,11 @@ class Exchange:
         return self.head.path
 
     @property
+    def target(self) -> str:
+        """The target in origin-form."""
+        return origin_form(in_text(self.request.target))
+
+    @property
     def server_target(self) -> str:
         """The target as the server knows it: without an owner that a base URL put in front."""
         path, mark, query = self.target.partition("?")
@@ -61,14 +65,15 @@ class Exchange:
     @property
     def route(self) -> str:
         """The path as the server's own routes name it: without an owner and without Gym's prefixes."""
-        return route_of(self.path)
+        return route_of(self.head.path)
 
     @property
     def sent_target(self) -> bytes:
         """The target as it is sent."""
-        if self.upstream.prefix or self.target.startswith("/rollcall-") or self.request.target[:1] != b"/":
+        target = self.request.target
+        if self.upstream.prefix or target.startswith(b"/rollcall-") or not target.startswith(b"/"):
             return in_bytes(self.upstream.prefix + self.server_target)
-        return self.request.target
+        return target
 
     def passes(self, piece: bytes) -> None:
         """A piece of the request's body is on its way to the server."""
@@ -135,19 +140,11 @@ class Exchange:
 
 def taken_in(id: str, upstream: Upstream, request: wire.RequestHead, head: Head, owner: Owner | None) -> Exchange:
     """The exchange that a request begins at the listener of `upstream`."""
-    exchange = Exchange(
-        id=id,
-        upstream=upstream,
-        role=role_of(upstream.kind, without_url_owner(head.path), owner.role if owner else None),
-        method=request.method.decode(),
-        target=origin_form(in_text(request.target)),
-        owner=owner,
-        head=head,
-        request=request,
-    )
-    if owner is not None:
-        exchange.dispatch, exchange.depth = owner.dispatch, owner.depth + 1
-    return exchange
+    route, method = route_of(head.path), request.method.decode()
+    if owner is None:
+        return Exchange(id, upstream, role_of(upstream.kind, route), owner, head, request, method)
+    role, depth = role_of(upstream.kind, route, owner.role), owner.depth + 1
+    return Exchange(id, upstream, role, owner, head, request, method, owner.dispatch, depth)
 
 
 @dataclass(slots=True)
@@ -232,9 +229,10 @@ def origin_form(target: str) -> str:
 
 def head_from(request: wire.RequestHead) -> Head:
     """What the ways to name an owner look at."""
-    fields = {
-        ASKED[lower]: value.decode("latin-1") for name, value in request.fields if (lower := name.lower()) in ASKED
-    }
+    fields = {}
+    for name, value in request.fields:
+        if (asked := ASKED.get(name.lower())) is not None:
+            fields[asked] = value.decode("latin-1")
     return Head(origin_form(in_text(request.target)).partition("?")[0], fields)
 
 

@@ -4,7 +4,7 @@ from secrets import token_hex
 from urllib.parse import quote
 
 from .owners import BAGGAGE_KEY, COOKIE, OWNER_FIELD, SESSION_FIELD
-from .wire import Fields
+from .wire import Field, Fields
 
 _OWNER, _COOKIE = OWNER_FIELD.encode(), COOKIE.encode()
 _OWN = frozenset({OWNER_FIELD.lower().encode(), SESSION_FIELD.lower().encode()})
@@ -15,11 +15,12 @@ SHUTDOWN_FIELD = "Rollcall-Shutdown"
 
 def request_fields(fields: Fields, owner: str | None) -> Fields:
     """A request's fields as they go to the server, with the owner that Rollcall names; None for a foreign server."""
-    passed = [pair for pair in fields if pair[0].lower() not in _OWN]
-    for _, value in passed:
-        if _COOKIE in value:
-            passed = _without_cookie(passed)
-            break
+    passed: Fields = []
+    for pair in fields:
+        if (name := pair[0].lower()) == b"cookie" and _COOKIE in pair[1]:
+            passed += _without_own(pair)
+        elif name not in _OWN:
+            passed.append(pair)
     if owner is not None:
         passed.append((_OWNER, owner.encode()))
     return passed
@@ -57,14 +58,8 @@ def with_length(fields: Fields, length: int) -> Fields:
     return framed
 
 
-def _without_cookie(fields: Fields) -> Fields:
+def _without_own(cookies: Field) -> Fields:
     """Rollcall's own cookie never reaches a server; the others stay as they were written."""
-    kept: Fields = []
-    for name, value in fields:
-        if name.lower() != b"cookie" or _COOKIE not in value:
-            kept.append((name, value))
-            continue
-        pairs = [pair for pair in value.split(b";") if pair.strip().partition(b"=")[0] != _COOKIE]
-        if pairs:
-            kept.append((name, b";".join(pairs).strip()))
-    return kept
+    name, value = cookies
+    pairs = [pair for pair in value.split(b";") if pair.strip().partition(b"=")[0] != _COOKIE]
+    return [(name, b";".join(pairs).strip())] if pairs else []

@@ -65,7 +65,8 @@ class Forwarder:
         """An answer has begun."""
         said, upstream = Said(head, exchange.method), exchange.upstream
         exchange.status = said.status
-        upstream.accepted()
+        if upstream.window.refused_since is not None:
+            upstream.accepted()
         upstream.departure.heard(said.leaving, exchange.started_at)
         return said
 
@@ -123,7 +124,7 @@ class _Passing(wire.Consumer):
     )
 
     def __init__(self, passage: wire.Passage, forwarder: Forwarder, exchange: Exchange, digested: bool) -> None:
-        super().__init__(passage)
+        self.passage = passage
         self._forwarder, self._exchange, self._digested = forwarder, exchange, digested
         self._said: Said | None = None
         self._reading: Reading | None = None
@@ -159,7 +160,7 @@ class _Passing(wire.Consumer):
             self.passage.caller_behind()  # what is held would pile up
             return "hold"
         holds = reading is not None and reading.holds
-        if not (holds and self._head_waits):
+        if not self._head_waits or not holds:
             self.passage.release()
         self._head_waits = False
         return "hold" if holds else "pass"

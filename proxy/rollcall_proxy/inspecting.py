@@ -179,7 +179,7 @@ class GoodStatus:
         return None
 
     def _read(self, decoder: Decoder, piece: bytes) -> Bad | None:
-        for plain in decoder.feed(piece):
+        for plain in (piece,) if decoder is _UNCODED else decoder.feed(piece):
             if self._media_type is not None:
                 self._see_shape(plain, self._media_type)
             if self._wants_body and len(self._body) < KEPT:

@@ -17,12 +17,12 @@ from .carriers import Carriers
 from .clock import now
 from .door import Door, StrangerError
 from .encoding import decoded
-from .exchange import Exchange, Sent, exchange_ids, head_from, numbered, taken_in
+from .exchange import Exchange, Sent, exchange_ids, head_from, numbered, route_of, taken_in
 from .forwarding import Forwarder
 from .ledger import Ledger
 from .metrics import Metrics
 from .outermost import OutermostRun
-from .owners import NAMING_A_NESTED_RUN, WAYS, Head, Owner, find_owner, session_of, trace_for, without_url_owner
+from .owners import NAMING_A_NESTED_RUN, WAYS, Head, Owner, find_owner, session_of, trace_for
 from .policy_url import ListenerOf, with_owned_policy_url
 from .resend import Execution, Executions, Key
 from .roles import MODEL_ROLES, role_of
@@ -67,7 +67,7 @@ class Intake:
     def take_in(self, request: wire.Exchange, upstream: Upstream) -> None:
         """Take in what came to the listener of `upstream`; it is answered now or later."""
         head = head_from(request.head)
-        role = role_of(upstream.kind, without_url_owner(head.path))
+        role = role_of(upstream.kind, route_of(head.path))
         owner = find_owner(head, self.carriers, NAMING_A_NESTED_RUN if role == "run" else WAYS)
         if (why := self.door.refuses(request, head)) is not None:
             self._turn_away(request, upstream, self._exchange(request.head, upstream, head, owner), why)
@@ -79,7 +79,7 @@ class Intake:
         if request.surplus:
             self._slowly(request, upstream, self.forwarder.refuse(request, exchange, TOO_MANY))
             return
-        if not self.observe and _asks_for_metrics(exchange):
+        if role == "aggregate_metrics" and not self.observe and _asks_for_metrics(exchange):
             self._slowly(request, upstream, self.metrics.answer(request, exchange))
             return
         self._pass_on(request, exchange)
@@ -222,12 +222,12 @@ def _begins_a_dispatch(exchange: Exchange) -> bool:
 
 
 def _asks_for_metrics(exchange: Exchange) -> bool:
-    """A dispatcher's `/aggregate_metrics`, and not the hop from an agent to its resources server.
+    """Whether an `/aggregate_metrics` is a dispatcher's, and not the hop from an agent to its resources server.
 
     That hop names an owner where the agent is attached; where it is not, it names no session, and its listener is no
     session's own.
     """
-    if exchange.owner is not None or exchange.role != "aggregate_metrics":
+    if exchange.owner is not None:
         return False
     named = session_of(exchange.head) is not None or exchange.upstream.session is not None
     return named or exchange.upstream.kind != "resources"

@@ -147,6 +147,11 @@ class Ledger:
             book.unanswered.setdefault(tag.server, {})[tag.call] = tag.ended_at
         return book.outlived.pop(tag.call, None) is not None and not self.is_open(tag.dispatch)
 
+    def stands_failed(self, dispatch: str | None) -> bool:
+        """Whether a good exchange of a dispatch may heal or outlive anything."""
+        book = self._known(dispatch)
+        return book is not None and bool(book.calls.failed or book.unanswered)
+
     def heal(
         self, dispatch: str | None, key: Callable[[], CallKey], started_at: float, ended_at: float
     ) -> Recovered | None:

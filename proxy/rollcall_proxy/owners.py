@@ -1,12 +1,12 @@
 """Whose call is this? The ways to name an owner, in order; the first that answers counts.
 
 Nothing is guessed: a call that none of the ways can name has no owner. Each way is a function from the request's
-head to an Owner or None; to add one, write it and put it into WAYS. A way that an earlier one has overruled and
-that names another dispatch is recorded as a conflict.
+head to an Owner or None; to add one, write it and put it into WAYS, with the part of the head that it reads. A way that
+an earlier one has overruled and that names another dispatch is recorded as a conflict.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from secrets import token_hex
@@ -61,7 +61,7 @@ class Owner:
         return token_of(self.dispatch, self.exchange, self.depth, self.role, self.server)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Head:
     """What the ways look at: the path without its query, the header fields in ASKED by lower-case name, and the rollout
     that the body names where it had to be read for that."""
@@ -70,8 +70,19 @@ class Head:
     fields: Mapping[str, str]
     identity: Identity | None = None
 
+    def parts(self) -> set[str]:
+        """The parts of it that there are and that may name an owner: fields by their names, PATH and BODY."""
+        parts = set(self.fields)
+        if self.path.startswith("/rollcall-") or "/ng-rollout/" in self.path:
+            parts.add(PATH)
+        if self.identity is not None:
+            parts.add(BODY)
+        return parts
 
+
+PATH, BODY = ":path", ":body"
 Way = Callable[[Head, Carriers], Owner | None]
+Ways = Mapping[Way, str]
 
 
 def by_header(head: Head, _: Carriers) -> Owner | None:
@@ -138,29 +149,36 @@ def by_policy_base_url(head: Head, _: Carriers) -> Owner | None:
     return parse_token(head.path.removeprefix(POLICY_PREFIX).partition("/")[0], "policy_base_url")
 
 
-WAYS: tuple[Way, ...] = (
-    by_header,
-    by_url,
-    by_path,
-    by_body,
-    by_trace,
-    by_baggage,
-    by_cookie,
-    by_policy_base_url,
-)
+WAYS: Ways = {
+    by_header: _OWNER_FIELD,
+    by_url: PATH,
+    by_path: PATH,
+    by_body: BODY,
+    by_trace: "traceparent",
+    by_baggage: "baggage",
+    by_cookie: "cookie",
+    by_policy_base_url: PATH,
+}
+"""In their order; each with the part that it reads: where that is not there, which is mostly, it is not asked."""
 _NO_CARRIERS = Carriers()
-_BY_TOKEN: tuple[Way, ...] = (by_baggage, by_cookie, by_policy_base_url)
-NAMING_A_NESTED_RUN: tuple[Way, ...] = (by_header, by_url, by_path, by_body)
+_BY_TOKEN: Ways = {way: WAYS[way] for way in (by_baggage, by_cookie, by_policy_base_url)}
+NAMING_A_NESTED_RUN: Ways = {way: WAYS[way] for way in (by_header, by_url, by_path, by_body)}
 """A `/run` is nested only when something that belongs to one rollout alone says so: dispatchers send trace ids too."""
 
 
-def find_owner(head: Head, carriers: Carriers, ways: Sequence[Way] = WAYS) -> Owner | None:
+def find_owner(head: Head, carriers: Carriers, ways: Ways = WAYS) -> Owner | None:
     """The owner that the first of the ways names, with what later ways say otherwise; or None."""
-    named = [owner for way in ways if (owner := way(head, carriers)) is not None]
-    if not named:
+    parts, first = head.parts(), None
+    against: list[str] = []
+    for way, part in ways.items():
+        if part not in parts or (owner := way(head, carriers)) is None:
+            continue
+        if first is None:
+            first = owner
+        elif owner.dispatch != first.dispatch:
+            against.append(f"{owner.by} names {owner.dispatch}")
+    if first is None:
         return None
-    first, others = named[0], named[1:]
-    against = [f"{owner.by} names {owner.dispatch}" for owner in others if owner.dispatch != first.dispatch]
     return replace(first, conflict="; ".join(against)) if against else first
 
 

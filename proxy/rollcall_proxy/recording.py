@@ -240,12 +240,14 @@ class Records:
 
     def ended_well(self, exchange: Exchange, unread: bool) -> None:
         """Note what a good exchange heals; `unread` says that its answer could not be read."""
-        good = good_from(exchange)
+        dispatch = exchange.dispatch
         self.spans.ended(exchange, status=exchange.status)
         if unread:
-            self.not_inspected(good)
-        self.heal(good)
-        self.note_verified(exchange)
+            self.not_inspected(good_from(exchange))
+        if self._early is not None or dispatch in self._unsettled or self._ledger.stands_failed(dispatch):
+            self.heal(good_from(exchange))
+        if exchange.role == "verify":
+            self.note_verified(exchange)
 
     def not_inspected(self, good: Good) -> None:
         """A good exchange's answer could not be read."""

@@ -64,15 +64,16 @@ class Spans:
 
     def ended(self, exchange: Exchange, what: str = "", status: int | None = None, call: str = "") -> None:
         """An exchange has ended, with `what` and the `call` of its tag where not well. Only its first end counts."""
+        ended_at = now()
         if not exchange.counted:
             exchange.counted = True
-            self.measured.ended(exchange.upstream.name, exchange.role, what, now() - exchange.started_at)
+            self.measured.ended(exchange.upstream.name, exchange.role, what, ended_at - exchange.started_at)
         if self._open.pop(exchange.id, None) is None:
             return
         counted = bool(self._told) and exchange.id in self._told
         if counted:
             self._told.discard(exchange.id)
-        self._note(exchange, (now(), status, what, call), counted)
+        self._note(exchange, (ended_at, status, what, call), counted)
 
     def close(self, dispatch: str) -> None:
         """A dispatch has ended: tell what waits of it, and forget it."""

@@ -110,11 +110,13 @@ class Upstream:
     used_at: float = 0.0
     place: wire.Address = field(init=False)
     prefix: str = field(init=False)
+    _always_patient: bool = field(init=False)
     _patient: wire.Limits = field(init=False)
     _usual: wire.Limits = field(init=False)
 
     def __post_init__(self) -> None:
         parts, limits = urlsplit(self.url), self.limits
+        self._always_patient = self.kind in ("agent", "environment")
         self.place, self.prefix = wire.Address(parts.hostname or "", parts.port or 80), parts.path
         self._patient = self._usual = wire.NO_LIMITS
         if limits is not None:
@@ -124,7 +126,7 @@ class Upstream:
 
     def limits_for(self, role: Role) -> wire.Limits:
         """How long an exchange may take."""
-        return self._patient if self._has_patience(role) else self._usual
+        return self._patient if self._always_patient or role == "run" else self._usual
 
     def accepted(self) -> None:
         """The server has answered."""
@@ -155,12 +157,9 @@ class Upstream:
         if outcome.limit == "connect":
             return f"no connection within {limits.connect:g} s, Rollcall's connect_timeout; raise it"
         what, setting = _WAITED_FOR[outcome.limit]
-        if self._has_patience(role):
+        if limits is self._patient:
             setting = "run_timeout"
         return f"{what} within {getattr(limits, outcome.limit):g} s, Rollcall's {setting}; raise it"
-
-    def _has_patience(self, role: Role) -> bool:
-        return role == "run" or self.kind in ("agent", "environment")
 
     def as_dict(self) -> dict[str, str]:
         """The server as the API shows it."""

@@ -1,7 +1,7 @@
 """What the user's rules say of one answer."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rollcall_collector.contract.policy import Policy
 from rollcall_collector.contract.rules import Rule
@@ -17,11 +17,11 @@ class Asked:
     """The user's rules that may speak of an answer, by everything but its body."""
 
     candidates: tuple[Rule, ...]
+    need_body: bool = field(init=False)
+    """Whether one of them asks for something in the body."""
 
-    @property
-    def need_body(self) -> bool:
-        """Whether one of them asks for something in the body."""
-        return any(rule.needs_body for rule in self.candidates)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "need_body", any(rule.needs_body for rule in self.candidates))
 
     def in_body(self, body: bytes) -> tuple[str, ...]:
         """The names of those that ask for something in the body, and find it."""

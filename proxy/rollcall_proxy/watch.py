@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 
 from rollcall_collector.contract.exchange import Kind, Watched
 
-_Place = tuple[str, str]
-"""(run, server)"""
+_Seen = tuple[str, str, Kind, str | None]
+"""(run, server that was asked, its kind, server that asked: None where there is no owner, `` where it is not known)"""
 
 
 class Watch:
@@ -18,35 +18,30 @@ class Watch:
 
     def __init__(self, runs_on: Callable[[], Iterable[str]]) -> None:
         self._runs_on = runs_on
-        self._exchanges: Counter[_Place] = Counter()
-        self._owned: Counter[_Place] = Counter()
-        self._made: Counter[_Place] = Counter()
+        self._seen: Counter[_Seen] = Counter()
         self._kinds: dict[str, Kind] = {}
 
     def saw(self, server: str, kind: Kind, run: str | None, caller: str, times: int = 1) -> None:
         """Exchanges at a server; `run` is their owner's, `caller` the server that made them where known."""
-        self._kinds[server] = kind
-        for name in self._runs_on() if run is None else (run,):
-            self._exchanges[name, server] += times
         if run is not None:
-            self._owned[run, server] += times
-            if caller:
-                self._made[run, caller] += times
+            self._seen[run, server, kind, caller] += times
+            return
+        for name in self._runs_on():
+            self._seen[name, server, kind, None] += times
 
     def told(self) -> list[Watched]:
         """The counts since they were last told."""
-        places = sorted(self._exchanges.keys() | self._owned.keys() | self._made.keys())
-        events = [
-            Watched(
-                run,
-                server,
-                self._kinds.get(server, "unknown"),
-                self._exchanges[run, server],
-                self._owned[run, server],
-                self._made[run, server],
-            )
-            for run, server in places
+        seen, self._seen = self._seen, Counter()
+        exchanges, owned, made = (Counter[tuple[str, str]]() for _ in range(3))
+        for (run, server, kind, caller), times in seen.items():
+            self._kinds[server] = kind
+            exchanges[run, server] += times
+            if caller is not None:
+                owned[run, server] += times
+            if caller:
+                made[run, caller] += times
+        return [
+            Watched(run, server, self._kinds.get(server, "unknown"), exchanges[place], owned[place], made[place])
+            for place in sorted(exchanges.keys() | made.keys())
+            for run, server in [place]
         ]
-        for counter in (self._exchanges, self._owned, self._made):
-            counter.clear()
-        return events

@@ -195,7 +195,9 @@ class _Generation:
             return self._reader.feed(piece)
         if self._unreadable:
             return None
-        self._start = _LEADING.sub(b"", self._start + piece, count=1)
+        self._start += piece
+        if not self._start.startswith((b"{", b"[")):
+            self._start = _LEADING.sub(b"", self._start, count=1)
         shape = shape_of(self._start, self._media_type)
         return self._read_as(shape) if shape is not None else None
 
@@ -239,10 +241,10 @@ def shape_of(start: bytes, media_type: str) -> Shape | None:
     `start` is without leading blanks and byte order mark. A line of an event stream that begins like JSON would say
     nothing.
     """
+    if start.startswith((b"{", b"[")):
+        return "json"
     if codecs.BOM_UTF8.startswith(start):
         return None
-    if start[:1] in (b"{", b"["):
-        return "json"
     if media_type == "text/event-stream" or start.startswith(_FIELDS):
         return "stream"
     if any(field.startswith(start) for field in _FIELDS):

@@ -23,7 +23,7 @@ _ESCAPE_TAIL = re.compile(r"\\?u?[0-9a-fA-F]{0,4}")
 _LENIENT = json.JSONDecoder(strict=False, parse_int=float)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class JsonText:
     """A body as JSON; `value` is set where it is whole, `problem` says what is wrong otherwise."""
 

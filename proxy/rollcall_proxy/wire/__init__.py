@@ -30,7 +30,7 @@ from .asking import Answer, FailedError
 from .body import Framing
 from .engine import Engine
 from .exchange import BodyTooLargeError, Exchange
-from .head import AnswerHead, Fields, FramingError, RequestHead
+from .head import AnswerHead, Field, Fields, FramingError, RequestHead
 from .limits import NO_LIMITS, WHOLE, Address, Limits, Outcome, Settings
 from .passage import Consumer, Passage, Step
 
@@ -45,6 +45,7 @@ __all__ = [
     "Engine",
     "Exchange",
     "FailedError",
+    "Field",
     "Fields",
     "Framing",
     "FramingError",

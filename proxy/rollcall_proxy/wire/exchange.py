@@ -75,7 +75,7 @@ class Exchange:
         self._trailers: Fields | None = None  # None: the request is not whole yet
         self._taker: Taker | None = None
         self._flows = False
-        self.waits_for_100 = framing != "none" and expects_continue(head)
+        self.waits_for_100 = framing != "none" and b"expect" in head.noted and expects_continue(head)
         self.surplus = surplus
         self._closes = surplus or not stays_open(head)
         self._framing: Framing = "none"

@@ -19,6 +19,8 @@ _FIELDS = rb"((?:" + _TOKEN + rb":" + _VALUE + rb"\r\n)*+)"
 _REQUEST = re.compile(rb"(" + _TOKEN + rb") ([\x21-\x7e\x80-\xff]++) HTTP/1\.([01])\r\n" + _FIELDS + rb"\r\n")
 _ANSWER = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: (" + _VALUE + rb"))?\r\n" + _FIELDS + rb"\r\n")
 _ONLY_FIELDS = re.compile(_FIELDS + rb"\r\n")
+_FIELD = re.compile(rb"([^:]+):[ \t]*+((?:[^\r]*[^ \t\r])?)[ \t]*\r\n")
+_WRITTEN = b"%b: %b\r\n".__mod__
 _REQUEST_LINE = re.compile(rb"[^\r\n]* HTTP/1\.[01]\r\n")
 _BARE = re.compile(rb"(?<!\r)\n|\r[^\n]")
 
@@ -120,24 +122,21 @@ def may_become_request(kept: bytes) -> bool:
     return 0x20 < kept[0] < 0x7F or kept == b"\r"
 
 
-def tokens(values: list[bytes] | tuple[()]) -> list[bytes]:
-    """The members of comma-separated values, in lower case."""
-    return [token.strip(b" \t").lower() for value in values for token in value.split(b",")] if values else []
+def tokens(head: RequestHead | AnswerHead, name: bytes) -> list[bytes]:
+    """The members of a noted field's comma-separated values, in lower case."""
+    return [token.strip(b" \t").lower() for value in head.noted.get(name, ()) for token in value.split(b",")]
 
 
 def written(first: bytes, fields: Fields) -> bytes:
     """A head as it is sent."""
-    return b"%b\r\n%b\r\n" % (first, b"".join([b"%b: %b\r\n" % pair for pair in fields]))
+    return b"%b\r\n%b\r\n" % (first, b"".join(map(_WRITTEN, fields)))
 
 
 def _read_fields(lines: bytes) -> tuple[Fields, dict[bytes, list[bytes]]]:
-    fields: Fields = []
+    """What `_FIELDS` has matched, field by field."""
+    fields: Fields = _FIELD.findall(lines)
     noted: dict[bytes, list[bytes]] = {}
-    for line in lines.split(b"\r\n"):
-        name, _, value = line.partition(b":")
-        if name:
-            value = value.strip(b" \t")
-            fields.append((name, value))
-            if (lower := name.lower()) in NOTED:
-                noted.setdefault(lower, []).append(value)
+    for name, value in fields:
+        if (lower := name.lower()) in NOTED:
+            noted.setdefault(lower, []).append(value)
     return fields, noted

@@ -5,8 +5,10 @@ from .head import AnswerHead, Fields, RequestHead, tokens, written
 from .limits import Address
 
 _HOP = frozenset(b"connection keep-alive proxy-connection te upgrade".split())
+_OF_REQUESTS = _HOP | {b"expect"}
 _FRAMES = frozenset(b"content-length host transfer-encoding".split())
 """Connection may name them; they say where the message ends and to whom it goes, here as well."""
+_NOTHING = frozenset[bytes]()
 
 
 def request_to_server(head: RequestHead, address: Address) -> bytes:
@@ -14,11 +16,13 @@ def request_to_server(head: RequestHead, address: Address) -> bytes:
     fields = head.fields
     if head.minor == 0 and b"host" not in head.noted:  # HTTP/1.0 needs none, HTTP/1.1 does (RFC 9112 3.2)
         fields = [(b"Host", b"%b:%d" % (address.host.encode(), address.port)), *fields]
+    if _OF_REQUESTS.isdisjoint(head.noted):
+        return _request(head, fields)
     wanted = upgrade_of(head)
     dropped = _dropped(head, keeps_upgrade=wanted)
     if expects_continue(head):
-        dropped.add(b"expect")
-    if b"trailers" in tokens(head.noted.get(b"te", ())):
+        dropped |= {b"expect"}
+    if b"trailers" in tokens(head, b"te"):
         fields = [
             *_without(fields, dropped),
             (b"TE", b"trailers"),
@@ -28,7 +32,7 @@ def request_to_server(head: RequestHead, address: Address) -> bytes:
         fields = [*_without(fields, dropped), (b"Connection", b"Upgrade")]
     else:
         fields = _without(fields, dropped)
-    return written(b"%b %b HTTP/1.1" % (head.method, head.target), fields)
+    return _request(head, fields)
 
 
 def answer_to_caller(head: AnswerHead, framing: Framing, minor: int, closes: bool) -> bytes:
@@ -47,25 +51,29 @@ def answer_to_caller(head: AnswerHead, framing: Framing, minor: int, closes: boo
 
 def upgrade_of(head: RequestHead) -> bool:
     """Whether the caller asks for another protocol (RFC 9110 7.8); in HTTP/1.0 it cannot."""
-    return b"upgrade" in head.noted and head.minor == 1 and b"upgrade" in tokens(head.noted.get(b"connection", ()))
+    return b"upgrade" in head.noted and head.minor == 1 and b"upgrade" in tokens(head, b"connection")
 
 
 def expects_continue(head: RequestHead) -> bool:
     """Whether the caller waits for 100 before it sends its body (RFC 9110 10.1.1)."""
-    return head.minor == 1 and b"100-continue" in tokens(head.noted.get(b"expect", ()))
+    return b"expect" in head.noted and head.minor == 1 and b"100-continue" in tokens(head, b"expect")
 
 
 def stays_open(head: RequestHead | AnswerHead) -> bool:
     """Whether the peer keeps its connection; HTTP/1.0's keep-alive is not used."""
-    return head.minor == 1 and b"close" not in tokens(head.noted.get(b"connection", ()))
+    return head.minor == 1 and not (b"connection" in head.noted and b"close" in tokens(head, b"connection"))
 
 
-def _dropped(head: RequestHead | AnswerHead, keeps_upgrade: bool) -> set[bytes]:
+def _request(head: RequestHead, fields: Fields) -> bytes:
+    return written(b"%b %b HTTP/1.1" % (head.method, head.target), fields)
+
+
+def _dropped(head: RequestHead | AnswerHead, keeps_upgrade: bool) -> frozenset[bytes]:
     if _HOP.isdisjoint(head.noted):
-        return set()
-    dropped = (set(tokens(head.noted.get(b"connection", ()))) | _HOP) - _FRAMES
+        return _NOTHING
+    dropped = _HOP.union(tokens(head, b"connection")) - _FRAMES
     return dropped - {b"upgrade"} if keeps_upgrade else dropped
 
 
-def _without(fields: Fields, names: set[bytes]) -> Fields:
+def _without(fields: Fields, names: frozenset[bytes]) -> Fields:
     return [pair for pair in fields if pair[0].lower() not in names] if names else fields

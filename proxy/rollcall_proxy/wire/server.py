@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 
+_NO_REQUEST = RequestHead(b"", b"", [])
+
+
 class Awaiting(Protocol):
     """Gets what becomes of a request. `answer_end` and `answer_lost` are each the last, but for `server_gone`."""
 
@@ -48,8 +51,8 @@ class ServerConnection(Sending):
         "_gone",
         "_kept",
         "_limits",
-        "_method",
         "_paused",
+        "_request",
         "_rests",
         "_reusable",
         "_sent",
@@ -57,7 +60,6 @@ class ServerConnection(Sending):
         "_touched",
         "_tunnel",
         "_unproven",
-        "_upgrade",
         "_watching",
         "address",
         "idle_since",
@@ -69,8 +71,8 @@ class ServerConnection(Sending):
         self._awaiting: Awaiting | None = None
         self._limits = NO_LIMITS
         self._body: Reader | None = None
-        self._kept = self._method = b""
-        self._began = self._sent = self._answered = self._tunnel = self._paused = self._upgrade = self._eof = False
+        self._request, self._kept = _NO_REQUEST, b""
+        self._began = self._sent = self._answered = self._tunnel = self._paused = self._eof = False
         self._unproven = False  # it was idle, and may have been closed meanwhile
         self._reusable, self._rests, self._gone = True, False, False
         self._started = self._touched = self.idle_since = 0.0
@@ -83,7 +85,7 @@ class ServerConnection(Sending):
 
         A server may have closed the connection before its opening was heard of here (uvloop tells so late).
         """
-        self._awaiting, self._limits, self._method, self._upgrade = awaiting, limits, head.method, upgrade_of(head)
+        self._awaiting, self._limits, self._request = awaiting, limits, head
         self._began = self._sent = self._answered = False
         self._started = self._touched = self._engine.now()
         self._engine.calls.add(self)
@@ -236,21 +238,21 @@ class ServerConnection(Sending):
             if head.status >= 200 or head.status == 101:
                 self._final(awaiting, head)
                 return
-            framing_of_answer(head, self._method)  # it has no body, and must not say two things about that
+            framing_of_answer(head, self._request.method)  # it has no body, and must not say two things about that
             if head.status != 100:  # the engine itself has answered 100
                 awaiting.informed(head)
 
     def _final(self, awaiting: Awaiting, head: AnswerHead) -> None:
-        if head.status == 101 and not self._upgrade:
+        if head.status == 101 and not upgrade_of(self._request):
             raise FramingError("a change of protocol for which nobody asked")
         rest, self._kept, self._began = self._kept, b"", True
-        if head.status == 101 or (self._method == b"CONNECT" and head.status < 300):
+        if head.status == 101 or (self._request.method == b"CONNECT" and head.status < 300):
             self._tunnel, self._reusable = True, False
             awaiting.switched(head)
             if rest and self._awaiting is not None:
                 awaiting.answer_piece(rest)
             return
-        framing = framing_of_answer(head, self._method)
+        framing = framing_of_answer(head, self._request.method)
         body = reader(framing, head)
         self._reusable = framing != "close" and stays_open(head)
         # After a 500 uvicorn closes the connection without having said so (0.54, where the app has raised). Other
@@ -284,7 +286,7 @@ class ServerConnection(Sending):
 
     def _leave(self) -> None:
         """The exchange is over in both directions."""
-        self._awaiting = None
+        self._awaiting, self._request = None, _NO_REQUEST
         self._engine.calls.discard(self)
         if self._reusable and not self.transport.is_closing() and not self.transport.get_write_buffer_size():
             self.resume()
