@@ -21,6 +21,8 @@ from .upstream import Upstream, UpstreamError
 
 _SMALL = 4096
 """Bytes of a body that are kept, to be digested later."""
+_OFTEN = 2048
+"""Characters of a failed answer that is read once for all that say the same: one server's mostly do."""
 _MESSAGE, _MARKER, _METHOD, _PATH = 2000, 200, 40, 1000
 """Characters that are kept."""
 
@@ -59,7 +61,10 @@ class Exchange:
     @property
     def server_target(self) -> str:
         """The target as the server knows it: without an owner that a base URL put in front."""
-        path, mark, query = self.target.partition("?")
+        target = in_text(self.request.target)
+        if target.startswith("/") and not target.startswith("/rollcall-"):
+            return target
+        path, mark, query = origin_form(target).partition("?")
         return without_url_owner(path) + mark + query
 
     @property
@@ -110,6 +115,7 @@ class Exchange:
     def tag(self, call: str, bad: "Bad", ended_at: float) -> Tag:
         """The record of how it ended."""
         text = beginning(bytes(bad.body), bad.coding).decode("utf-8", "replace")
+        excerpt, too_long = _read_before(bad.status, text) if len(text) <= _OFTEN else _read(bad.status, text)
         return Tag(
             exchange=self.id,
             call=call,
@@ -127,10 +133,10 @@ class Exchange:
             conflict=self.owner.conflict if self.owner else "",
             dispatch=self.dispatch,
             status=bad.status,
-            message=clean(bad.message[:_MESSAGE]),
-            excerpt=excerpt_of(text),
-            marker=clean(storable(bad.marker[:_MARKER])),
-            too_long=bad.status is not None and refused_for_length(bad.status, text),
+            message=clean(bad.message[:_MESSAGE]) if bad.message else "",
+            excerpt=excerpt,
+            marker=clean(storable(bad.marker[:_MARKER])) if bad.marker else "",
+            too_long=too_long,
             stream=bad.stream,
             shutdown=bad.shutdown,
             rules=bad.rules,
@@ -179,6 +185,14 @@ class Bad:
     shutdown: bool = False
     rules: tuple[str, ...] = ()
     by_rule: bool = False
+
+
+def _read(status: int | None, text: str) -> tuple[str, bool]:
+    """The excerpt of a failed answer's text, and whether that refuses the request for its length."""
+    return excerpt_of(text), status is not None and refused_for_length(status, text)
+
+
+_read_before = lru_cache(maxsize=512)(_read)
 
 
 @lru_cache(maxsize=4096)

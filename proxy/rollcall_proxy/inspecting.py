@@ -122,7 +122,8 @@ class FailedStatus:
         """The status, the body's beginning, and what the user's rules find in it."""
         about, rules = self.about, tuple[str, ...]()
         try:
-            rules = about.asked.in_body(beginning(bytes(self._body), about.coding)[:KEPT])
+            if about.asked.need_body:
+                rules = about.asked.in_body(beginning(bytes(self._body), about.coding)[:KEPT])
         except Exception:  # whatever it is, the answer must pass
             log.exception("reading a failed answer failed in Rollcall; it passes as it is, and no rule speaks of it")
         return Bad("http_status", "", about.status, self._body, about.coding, stream=about.stream, rules=rules)
@@ -208,7 +209,7 @@ class GoodStatus:
     def _whole(self) -> Finding | None:
         if self._inspector is None:
             return None
-        cut = self._decoder is not None and not self._decoder.whole
+        cut = self._decoder not in (None, _UNCODED) and not self._decoder.whole
         found = self._inspector.end()
         if found is None and cut and self._inspector.inspected:
             return Finding("peer_drop", "the answer ends in the middle of its content coding")

@@ -13,7 +13,6 @@ from typing import Any
 from rollcall_collector.contract.calls import CallKey, Calls, FailedCall
 from rollcall_collector.contract.exchange import DispatchBegun, DispatchEnded, Outlived, Recovered, Role, Tag
 from rollcall_collector.contract.policy import Policy
-from rollcall_collector.contract.repeating import way_of
 from rollcall_collector.contract.verdict import Kept, Verdict, judge
 
 from .inheriting import Standing, inherited, inherited_as, is_inherited
@@ -132,12 +131,15 @@ class Ledger:
             return book.rest
         return book.calls.ended_badly(known, started_at, ended_at, partial(self._new_id, dispatch, key))
 
-    def add(self, tag: Tag) -> bool:
-        """Keep a tag on its dispatch's page; whether it changes what has been told of its call, as outlived."""
+    def add(self, tag: Tag, way: str) -> bool:
+        """Keep a tag on its dispatch's page; whether it changes what has been told of its call, as outlived.
+
+        `way` is the contract's `way_of` it.
+        """
         if tag.dispatch is None:
             return False
         book = self._book(tag.dispatch)
-        known = book.tags.setdefault((tag.call, way_of(tag)), [])
+        known = book.tags.setdefault((tag.call, way), [])
         count = known[1].count + 1 if len(known) > 1 else 1
         known[1:] = [replace(tag, count=count)] if known else []
         if not known:
@@ -147,10 +149,13 @@ class Ledger:
             book.unanswered.setdefault(tag.server, {})[tag.call] = tag.ended_at
         return book.outlived.pop(tag.call, None) is not None and not self.is_open(tag.dispatch)
 
-    def stands_failed(self, dispatch: str | None) -> bool:
-        """Whether a good exchange of a dispatch may heal or outlive anything."""
+    def concerns(self, dispatch: str | None, server: str, key: Callable[[], CallKey]) -> bool:
+        """Whether a good exchange of a dispatch may heal or outlive anything; most do not, and are to cost little."""
         book = self._known(dispatch)
-        return book is not None and bool(book.calls.failed or book.unanswered)
+        if book is None:
+            return False
+        failed = book.calls.failed
+        return bool(book.unanswered.get(server) or (failed and (book.inherits or key() in failed)))
 
     def heal(
         self, dispatch: str | None, key: Callable[[], CallKey], started_at: float, ended_at: float

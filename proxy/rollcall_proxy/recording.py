@@ -17,6 +17,7 @@ import orjson
 from rollcall_collector.contract.calls import CallKey
 from rollcall_collector.contract.exchange import NotInspected, Outlived, Recovered, Tag, Verified, is_keepable
 from rollcall_collector.contract.policy import Policy
+from rollcall_collector.contract.repeating import way_of
 from rollcall_collector.tasks import spawn
 
 from .clock import now
@@ -162,7 +163,8 @@ class Records:
                 later(then)
 
     def _tag(self, exchange: Exchange, bad: Bad, ended_at: float, then: Callable[[], None]) -> bool:
-        self.note_verified(exchange)
+        if exchange.role == "verify":
+            self.note_verified(exchange)
         key = exchange.key()
         call = self._ledger.call_of(exchange.dispatch, key, exchange.started_at, ended_at)
         self.spans.ended(exchange, bad.what, bad.status, call)
@@ -188,15 +190,22 @@ class Records:
         """Make the tags that are still to be made."""
         fresh, self._fresh = self._fresh, []
         self._unsettled.clear()
+        told: list[Tag] = []
         for each in fresh:
             try:
-                self._told_later(self.discreet(each.exchange.tag(each.call, each.bad, each.ended_at)))
+                told += self._taken(self.discreet(each.exchange.tag(each.call, each.bad, each.ended_at)))
             except Exception:
                 fault(each.exchange)
+        self._put_later(told)
 
-    def _told_later(self, tag: Tag) -> None:
-        if told := self._repeats.take(tag, tag.ended_at, at_once=self._ledger.add(tag)):
-            self._sender.put_later(*told)
+    def _put_later(self, tags: list[Tag]) -> None:
+        if tags:
+            self._sender.put_later(*tags)
+
+    def _taken(self, tag: Tag) -> list[Tag]:
+        """Keep a tag; what is to be told because of it."""
+        way = way_of(tag)
+        return self._repeats.take(tag, way, tag.ended_at, at_once=self._ledger.add(tag, way))
 
     def discreet(self, tag: Tag) -> Tag:
         """The tag, without the server's text where none is to be kept."""
@@ -215,8 +224,8 @@ class Records:
         self.settle()
         awaited: list[asyncio.Future[Any]] = []
         if self._may_wait(tag.dispatch, tag.status):
-            self._told_later(tag)
-        elif told := self._repeats.take(tag, tag.ended_at, at_once=self._ledger.add(tag)):
+            self._put_later(self._taken(tag))
+        elif told := self._taken(tag):
             awaited.append(self._sender.storing(*told))
         if self.spread is not None and tag.dispatch is not None:
             awaited.append(spawn(f"spread of {tag.exchange}", self.spread(tag, key)))
@@ -244,7 +253,11 @@ class Records:
         self.spans.ended(exchange, status=exchange.status)
         if unread:
             self.not_inspected(good_from(exchange))
-        if self._early is not None or dispatch in self._unsettled or self._ledger.stands_failed(dispatch):
+        if (
+            self._early is not None
+            or dispatch in self._unsettled
+            or self._ledger.concerns(dispatch, exchange.upstream.name, exchange.key)
+        ):
             self.heal(good_from(exchange))
         if exchange.role == "verify":
             self.note_verified(exchange)
@@ -297,7 +310,7 @@ class Records:
     def note(self, tag: Tag) -> None:
         """Keep a tag that is a call of its own, and for which nobody waits."""
         self.settle()
-        self._ledger.add(tag)
+        self._ledger.add(tag, way_of(tag))
         self._sender.put(tag)
 
     def note_verified(self, exchange: Exchange, failed: bool = False) -> None:
@@ -363,7 +376,8 @@ def hint_in(bad: Bad) -> bool:
     """Whether what was answered may have been answered only because the server is being shut down."""
     if bad.status != 500 or len(bad.body) > HINT_BYTES:
         return False
-    return is_hint(bad.status, decoded(bytes(bad.body), bad.coding) or b"")
+    body = bytes(bad.body)
+    return is_hint(bad.status, (decoded(body, bad.coding) or b"") if bad.coding else body)
 
 
 def response_in(body: bytes, coding: str) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from rollcall_collector.contract.exchange import Tag
-from rollcall_collector.contract.repeating import call_of, way_of
+from rollcall_collector.contract.repeating import call_of
 
 _REMEMBERED = 50_000
 """Calls of which it is remembered that they were told; the oldest are forgotten, and told at once again."""
@@ -57,9 +57,12 @@ class Repeats:
         self._loops: OrderedDict[_Key, _Loop] = OrderedDict()
         self._waiting: dict[str, dict[_Key, None]] = {}
 
-    def take(self, tag: Tag, now: float, at_once: bool = False) -> list[Tag]:
-        """What is to be told at once: nothing where `tag` only repeats, unless `at_once` says that it does more."""
-        key = tag.dispatch or "", call_of(tag), way_of(tag)
+    def take(self, tag: Tag, way: str, now: float, at_once: bool = False) -> list[Tag]:
+        """What is to be told at once: nothing where `tag` only repeats, unless `at_once` says that it does more.
+
+        `way` is the contract's `way_of` it.
+        """
+        key = tag.dispatch or "", call_of(tag), way
         loop = self._loops.get(key)
         if loop is None:
             self._loops[key] = _Loop(now, now)

@@ -151,7 +151,7 @@ class Sender:
         return self._bytes <= self._limit
 
     def _enqueue(self, events: tuple[Event, ...], done: "asyncio.Future[Rulings] | None") -> None:
-        text = b",".join(map(orjson.dumps, events))
+        text = orjson.dumps(events)[1:-1]
         self._queue.append(_Waiting(text, len(events), done))
         self._bytes += len(text)
         if self._bytes > self._limit:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from proxystage.fakes import RESULT, Caller, FakeServer, Said
 from proxystage.world import Stage, World, eventually, told
 from rollcall_collector.contract.exchange import Tag
+from rollcall_collector.contract.repeating import way_of
 from rollcall_proxy.repeats import Repeats
 
 ROUNDS = 200
@@ -67,6 +68,7 @@ async def test_failures_of_nobody_are_counted_too(world: World) -> None:
 
 
 TAG = Tag("x-0", "c-1", "model", "model", "model", "POST", "/v1", "http_status", 0.0, 1.0, 1, "header", "d-1", 429)
+WAY = way_of(TAG)
 
 
 def test_another_call_and_another_way_are_told_at_once() -> None:
@@ -78,15 +80,15 @@ def test_another_call_and_another_way_are_told_at_once() -> None:
         replace(TAG, dispatch="d-2"),
         replace(TAG, rules=("r",)),
     )
-    assert [repeats.take(tag, 1.0) for tag in (TAG, *others)] == [[TAG], *([other] for other in others)]
-    assert repeats.take(replace(TAG, exchange="x-1"), 1.0) == []
+    assert [repeats.take(tag, way_of(tag), 1.0) for tag in (TAG, *others)] == [[TAG], *([other] for other in others)]
+    assert repeats.take(replace(TAG, exchange="x-1"), WAY, 1.0) == []
 
 
 def test_what_was_counted_is_told_less_often_the_longer_it_lasts() -> None:
     """An hour of a call every second."""
     repeats, told_of = Repeats(), 0
     for second in range(3600):
-        told_of += len(repeats.take(TAG, float(second))) + len(repeats.due(float(second)))
+        told_of += len(repeats.take(TAG, WAY, float(second))) + len(repeats.due(float(second)))
     assert told_of < 100
 
 
@@ -101,7 +103,8 @@ def test_every_exchange_is_told_once(steps: list[tuple[str, str, float]]) -> Non
         now += later
         if step in ("again", "at once"):
             taken.setdefault(call, []).append(f"x-{number}")
-            told_of += repeats.take(replace(TAG, exchange=f"x-{number}", call=call), now, at_once=step == "at once")
+            tag = replace(TAG, exchange=f"x-{number}", call=call)
+            told_of += repeats.take(tag, WAY, now, at_once=step == "at once")
         else:
             told_of += {"due": repeats.due, "of": lambda at: repeats.of("d-1", at), "all": repeats.all}[step](now)
     told_of += repeats.all(now)

@@ -30,6 +30,7 @@ _FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
 _LEADING = re.compile(rb"\A(?:[ \t\r\n]|\xef\xbb\xbf)+")
 
 Shape = Literal["json", "stream", "unreadable"]
+Body = bytes | bytearray
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ class _Whole:
 class _Json:
     """Reads JSON of any length up to the limit; a long one by its members in `wanted` alone."""
 
-    def __init__(self, wanted: Wanted, read: Callable[[JsonText, bytes], Finding | None], limit: int) -> None:
+    def __init__(self, wanted: Wanted, read: Callable[[JsonText, Body], Finding | None], limit: int) -> None:
         self.inspected = True
         self._wanted, self._read, self._limit = wanted, read, limit
         self._held = bytearray()
@@ -127,8 +128,8 @@ class _Json:
     def end(self) -> Finding | None:
         if not self.inspected:
             return None
-        text = read_json(bytes(self._held)) if self._skimmer is None else self._skimmer.end()
-        return self._read(text, bytes(self._held[:HEAD]))
+        text = read_json(self._held) if self._skimmer is None else self._skimmer.end()
+        return self._read(text, self._held)
 
     def _skim(self) -> None:
         self._skimmer = Skimmer(self._wanted)
@@ -224,9 +225,10 @@ class _Generation:
             return "stream"
         return "json" if _is_json(self._media_type) or not self._start else "unreadable"
 
-    def _read(self, text: JsonText, body: bytes) -> Finding | None:
+    def _read(self, text: JsonText, body: Body) -> Finding | None:
         if text.state == "whole":
-            return _body_failure(failure_in_answer(text.value), _head(body))
+            failure = failure_in_answer(text.value)
+            return _body_failure(failure, _head(body)) if failure is not None else None
         if text.state == "cut":
             return _cut(text.problem, body)
         if text.state == "empty":
@@ -284,11 +286,11 @@ def _read_run(body: bytes) -> Finding | None:
     return Finding("invalid_result", ending.problem, _head(body)) if ending.word == "bad" else None
 
 
-def _read_other(text: JsonText, body: bytes) -> Finding | None:
+def _read_other(text: JsonText, body: Body) -> Finding | None:
     return _cut(text.problem, body) if text.state == "cut" else None
 
 
-def _cut(problem: str, body: bytes) -> Finding:
+def _cut(problem: str, body: Body) -> Finding:
     return Finding("peer_drop", f"the answer ends in the middle of its JSON: {problem}", _head(body))
 
 
@@ -305,7 +307,7 @@ def _is_json(media_type: str) -> bool:
     return media_type in ("application/json", "text/json") or media_type.endswith("+json")
 
 
-def _head(body: bytes) -> str:
+def _head(body: Body) -> str:
     return body[:HEAD].decode("utf-8", "replace")
 
 

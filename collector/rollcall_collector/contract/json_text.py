@@ -32,12 +32,12 @@ class JsonText:
     problem: str = ""
 
 
-def read_json(body: bytes) -> JsonText:
+def read_json(body: bytes | bytearray) -> JsonText:
     """Read a body. Raises for no bytes at all; one parse where it is strict JSON (RFC 8259)."""
     try:
         return JsonText("whole", orjson.loads(body))
     except orjson.JSONDecodeError:
-        return _read_odd(body)
+        return _read_odd(bytes(body))
 
 
 def _read_odd(body: bytes) -> JsonText:

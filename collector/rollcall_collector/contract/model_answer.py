@@ -56,7 +56,7 @@ def dialect_of_path(path: str) -> Dialect | None:
 
 def failure_in_answer(answer: Any) -> Failure | None:
     """The failure that a whole JSON answer declares, or None."""
-    if not isinstance(answer, Mapping):
+    if not isinstance(answer, dict):
         return None
     error = answer.get("error")
     if answer.get("status") == "failed":

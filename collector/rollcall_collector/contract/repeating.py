@@ -18,8 +18,10 @@ def way_of(tag: Tag, late: bool = False) -> str:
     `late`: it ended after the outermost answer began, and so must not be taken for one that ended before.
     """
     plain = f"{tag.what} {tag.status or ''} {tag.role} {tag.marker}"
+    if not (late or tag.rules or any(_of_flags(tag))):
+        return plain
     flags = [name for name, is_so in zip(_FLAGS, _of_flags(tag), strict=True) if is_so] + ["late"] * late
-    return " ".join([plain, *flags, *tag.rules]) if flags or tag.rules else plain
+    return " ".join([plain, *flags, *tag.rules])
 
 
 def call_of(tag: Tag) -> str:
