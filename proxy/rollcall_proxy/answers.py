@@ -130,6 +130,11 @@ def own_answer(word: str, value: Any, status: int = 200) -> Whole:
     return Whole(wire.AnswerHead(status, HTTPStatus(status).phrase.encode(), fields), body)
 
 
+def of_a_fault() -> Whole:
+    """The answer where Rollcall itself has failed; its log says how."""
+    return own_answer("fault", {"error": "fault in Rollcall", "answered_by": "rollcall"}, 500)
+
+
 def in_place_of(upstream: Upstream, error: UpstreamError) -> Whole:
     """The answer where a server gave none."""
     reason = {"error": error.what, "server": upstream.name, "detail": error.message, "answered_by": "rollcall"}

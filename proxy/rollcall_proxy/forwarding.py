@@ -11,17 +11,18 @@ An exchange has no task: all of its way are calls of the engine's, and of those 
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from sys import maxsize
 
 from rollcall_collector.contract.policy import ended_well
 
 from . import wire
-from .answers import Said, Whole, in_place_of
+from .answers import Said, Whole, in_place_of, of_a_fault
 from .exchange import Bad, Exchange, bad_from
 from .fields import request_fields, with_length
 from .inspecting import STREAM, Reading, reading_of
 from .recording import Recorder, fault, later, until
 from .upstream import UpstreamError
+
+_FAULT = "a fault in Rollcall, whose log has it under the time of this; the server may not have been asked"
 
 
 class Forwarder:
@@ -33,15 +34,12 @@ class Forwarder:
     def forward(self, request: wire.Exchange, exchange: Exchange, digested: bool = False) -> None:
         """Pass an exchange on; `digested` where the request's body has been read already."""
         upstream = exchange.upstream
+        fields, target, limits = self.fields(exchange), exchange.sent_target, upstream.limits_for(exchange.role)
         upstream.in_flight += 1
         self.records.spans.began(exchange)
         request.on_left = None
         request.pass_on(
-            upstream.place,
-            lambda passage: _Passing(passage, self, exchange, digested),
-            self.fields(exchange),
-            exchange.sent_target,
-            upstream.limits_for(exchange.role),
+            upstream.place, lambda passage: _Passing(passage, self, exchange, digested), fields, target, limits
         )
 
     async def ask(self, exchange: Exchange, body: bytes, fields: wire.Fields) -> tuple[Said, wire.Answer]:
@@ -81,9 +79,19 @@ class Forwarder:
 
     async def refuse(self, request: wire.Exchange, exchange: Exchange, error: UpstreamError) -> None:
         """Answer without asking the server, once the tag is stored; a retry is known by the whole body."""
-        exchange.passes(await request.read_body(maxsize))
+        await _digested(request, exchange)
         await until(partial(self.records.ended_badly, exchange, bad_from(error), False))
         await in_place_of(exchange.upstream, error).deliver(request)
+
+    async def faulted(self, request: wire.Exchange, exchange: Exchange) -> None:
+        """Answer where Rollcall itself has failed, once the tag of a call of a dispatch is stored."""
+        if request.begun:
+            request.cut()
+            return
+        if exchange.dispatch is not None:
+            await _digested(request, exchange)
+            await until(partial(self.store, exchange, Bad("unreachable", _FAULT), False))
+        await of_a_fault().deliver(request)
 
     def store(self, exchange: Exchange, bad: Bad, leaving: bool, then: Callable[[], None]) -> bool:
         """Have an exchange tagged; whether its answer may go. Else `then` is called, when it may."""
@@ -102,6 +110,42 @@ async def read(exchange: Exchange, answer: wire.Answer) -> bytes:
         raise exchange.upstream.error(failed.outcome, exchange.role) from failed
     finally:
         answer.close()
+
+
+async def _digested(request: wire.Exchange, exchange: Exchange) -> None:
+    """Read a request's body for its digest alone. Raises ConnectionResetError when the caller leaves."""
+    if request.left:
+        raise ConnectionResetError("the caller has left")
+    digesting = _Digesting(exchange)
+    request.give_to(digesting)
+    await digesting.ended
+
+
+class _Digesting:
+    """Takes a request's body piece by piece, and keeps nothing of it but the digest."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.request_piece = exchange.passes
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def request_end(self, trailers: wire.Fields) -> None:
+        """It is whole."""
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+    def caller_left(self, detail: str) -> None:
+        """It will never be."""
+        if not self.ended.done():
+            self.ended.set_exception(ConnectionResetError(detail))
+
+    def caller_behind(self) -> None:
+        """Nothing is sent that could wait."""
+
+    def caller_ready(self) -> None:
+        """Nothing waits."""
+
+    def over(self) -> None:
+        """It has been answered."""
 
 
 class _Passing(wire.Consumer):
