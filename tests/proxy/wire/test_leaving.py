@@ -3,10 +3,12 @@
 import asyncio
 import gc
 import select
+import ssl
 import weakref
 from collections.abc import Iterator
 
 import pytest
+import trustme
 from rollcall_proxy.wire import AnswerHead, Consumer, FailedError, Outcome, RequestHead
 from rollcall_proxy.wire.passage import Step
 from wirestage.cases import ASKED, CHUNKED, END, GET, HI, LENGTH_2, OK, POST
@@ -107,6 +109,24 @@ def has_been_reset(peer: Peer) -> bool:
     looking = select.poll()
     looking.register(peer.writer.get_extra_info("socket").fileno(), 0)
     return any(seen & select.POLLERR for _, seen in looking.poll(0))
+
+
+async def test_a_server_behind_tls_that_reads_nothing_is_told_as_well() -> None:
+    authority = trustme.CA()
+    shows, trusts = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").configure_cert(shows)
+    authority.configure_trust(trusts)
+    async with Wire(shows=shows, trusts=trusts) as wire:
+        wire.plays((ASKED, stops_reading))
+        caller = await wire.caller(POST + b"Content-Length: 900000000\r\n" + END)
+        server = await wire.server.peer()
+        await server.until(lambda: END + END in server.seen)
+        sending = asyncio.ensure_future(caller.follow((90_000_000 * b"x",)))
+        assert await wire.soon(lambda: wire.engine.unread)
+        sending.cancel()
+        await caller.follow((resets,))
+        assert await wire.soon(lambda: has_been_reset(server))
+        assert await wire.left_over() == (0, 0)
 
 
 async def test_a_consumer_that_keeps_gets_the_whole_answer(wire: Wire) -> None:

@@ -5,6 +5,7 @@ A step of a script is bytes to send, or one of the functions below.
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from socket import SO_LINGER, SOL_SOCKET
@@ -134,10 +135,10 @@ class Server:
         self._tasks: set[asyncio.Task[None]] = set()
         self._accepted = asyncio.Event()
 
-    async def start(self, bound: socket.socket | None = None) -> int:
+    async def start(self, bound: socket.socket | None = None, tls: ssl.SSLContext | None = None) -> int:
         """Listen, on a socket of its own where none is given; the port."""
         bound = bound or listening()
-        self._server = await asyncio.start_server(self._accept, sock=bound, limit=1 << 20)
+        self._server = await asyncio.start_server(self._accept, sock=bound, limit=1 << 20, ssl=tls)
         return int(bound.getsockname()[1])
 
     @property

@@ -1,6 +1,7 @@
 """An engine in front of a scripted server."""
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any, Self
@@ -15,11 +16,18 @@ SETTINGS = Settings(linger=0.3, tick=0.02)
 class Wire:
     """What a test has: a server, an engine before it with a handler, and callers.
 
-    `exchanges` are all that came to the handler. Unless a test gives another `handler`, each is passed on.
+    `exchanges` are all that came to the handler. Unless a test gives another `handler`, each is passed on. With
+    `shows`, the server's certificate, it is spoken to in TLS, and `trusts` says whom the engine believes.
     """
 
-    def __init__(self, settings: Settings = SETTINGS) -> None:
+    def __init__(
+        self,
+        settings: Settings = SETTINGS,
+        shows: ssl.SSLContext | None = None,
+        trusts: ssl.SSLContext | None = None,
+    ) -> None:
         self._settings, self.stack = settings, AsyncExitStack()
+        self._shows, self._trusts = shows, trusts
         self.server = Server()
         self.consumer: Callable[[Passage], Consumer] | None = None
         self.limits = Limits(connect=2)
@@ -27,14 +35,14 @@ class Wire:
         self.exchanges: list[Exchange] = []
 
     async def __aenter__(self) -> Self:
-        self.engine = Engine(self._settings)
+        self.engine = Engine(self._settings, self._trusts)
         self.stack.push_async_callback(self.engine.close, 0)
-        self.server_port = await self.server.start()
+        self.server_port = await self.server.start(tls=self._shows)
         self.stack.push_async_callback(self.server.close)
         bound = listening()
         await self.engine.listen(bound, self._handle)
         self.port = int(bound.getsockname()[1])
-        self.address = Address("127.0.0.1", self.server_port)
+        self.address = Address("127.0.0.1", self.server_port, tls=self._shows is not None)
         return self
 
     async def __aexit__(self, *_: object) -> None:
