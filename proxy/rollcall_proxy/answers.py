@@ -21,14 +21,16 @@ _SHUTDOWN = SHUTDOWN_FIELD.lower().encode()
 class Said:
     """The head of a server's answer, and what Rollcall reads in it.
 
-    `leaving`: it says that its server is being shut down. `sized`: it says its body's length. `empty`: nothing follows.
+    `leaving`: it says that its server is being shut down. `length`: of its body, where it says that; else None.
+    `empty`: nothing follows.
     """
 
-    __slots__ = ("coding", "head", "leaving", "media_type", "method", "sized", "status")
+    __slots__ = ("coding", "head", "leaving", "length", "media_type", "method", "status")
 
     def __init__(self, head: wire.AnswerHead, method: str) -> None:
         self.head, self.method, self.status = head, method, head.status
-        self.sized, self.leaving = b"content-length" in head.noted, False
+        said = head.noted.get(b"content-length")
+        self.length, self.leaving = None if said is None else int(said[0]), False
         self.media_type = self.coding = ""
         for name, value in head.fields:
             lower = name.lower()
@@ -42,7 +44,7 @@ class Said:
     @property
     def empty(self) -> bool:
         """Whether nothing follows this head."""
-        return self.method == "HEAD" or self.head.noted.get(b"content-length") == [b"0"]
+        return self.length == 0 or self.method == "HEAD"
 
     @property
     def tunnel(self) -> bool:
@@ -52,7 +54,7 @@ class Said:
     @property
     def endless(self) -> bool:
         """Whether only the end of the connection will end it."""
-        if self.sized or b"transfer-encoding" in self.head.noted:
+        if self.length is not None or b"transfer-encoding" in self.head.noted:
             return False
         return not (self.method == "HEAD" or self.status in (204, 304) or self.tunnel)
 
@@ -128,6 +130,11 @@ def own_answer(word: str, value: Any, status: int = 200) -> Whole:
         (b"Content-Length", b"%d" % len(body)),
     ]
     return Whole(wire.AnswerHead(status, HTTPStatus(status).phrase.encode(), fields), body)
+
+
+def of_a_fault() -> Whole:
+    """The answer where Rollcall itself has failed; its log says how."""
+    return own_answer("fault", {"error": "fault in Rollcall", "answered_by": "rollcall"}, 500)
 
 
 def in_place_of(upstream: Upstream, error: UpstreamError) -> Whole:

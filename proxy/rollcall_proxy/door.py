@@ -49,7 +49,7 @@ class Door:
         """Why a request is not taken; None: it is."""
         origin = head.fields.get("origin")
         if origin is not None and request.head.method not in _CHANGES_NOTHING and not self._observe:
-            site = urlsplit(origin).hostname or ""
+            site = _site(origin)
             if site not in self._names and address(site) is None:
                 why = f"it comes from a web page of {origin[:200]}; if that is one of yours, add it to host_names"
                 return self._noted("cross_site", request.caller.shown, why)
@@ -84,3 +84,11 @@ class Door:
             peer = "a peer that has left"
         self._refusals.note(reason, peer, why)
         return why
+
+
+def _site(origin: str) -> str:
+    """The host of an origin; `` where it has none, or is none at all."""
+    try:
+        return urlsplit(origin).hostname or ""
+    except ValueError:
+        return ""

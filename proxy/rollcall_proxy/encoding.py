@@ -10,6 +10,8 @@ _AT_ONCE = 1024 * 1024
 """Bytes that are decoded at once: a small piece may hold many."""
 
 _INFLATED = ("gzip", "x-gzip", "deflate")
+_MOST = 8
+"""Codings one upon the other that are taken away at the most: each costs a level of the stack."""
 
 
 class UnreadableError(ValueError):
@@ -24,11 +26,13 @@ class Decoder:
     """
 
     def __init__(self, coding: str) -> None:
-        names = [part.strip().lower() for part in coding.split(",") if part.strip()]
-        self._inflaters = [_Inflater() for name in names if name != "identity"]
+        names = _applied(coding)
+        if len(names) > _MOST:
+            raise UnreadableError(f"{len(names)} content codings one upon the other; {_MOST} are read at the most")
         for name in names:
-            if name not in (*_INFLATED, "identity"):
-                raise UnreadableError(f"content coding {name!r}")
+            if name not in _INFLATED:
+                raise UnreadableError(f"content coding {name[:40]!r}")
+        self._inflaters = [_Inflater() for _ in names]
 
     @property
     def whole(self) -> bool:
@@ -63,6 +67,12 @@ class _Inflater:
             piece = self._inflating.unused_data or self._inflating.unconsumed_tail
 
 
+def _applied(coding: str) -> list[str]:
+    """The codings that a field names, in the order in which they were applied; `identity` is none."""
+    names = [part.strip().lower() for part in coding.split(",")] if coding else []
+    return [name for name in names if name not in ("", "identity")]
+
+
 def _through(inflaters: list[_Inflater], piece: bytes) -> Iterator[bytes]:
     if not inflaters:
         yield piece
@@ -94,10 +104,13 @@ def as_far_as_read(body: bytes, coding: str, limit: int) -> tuple[bytes | None, 
 
 
 def beginning(body: bytes, coding: str) -> bytes:
-    """The beginning of a body without its coding, as far as it can be read; the body itself where it cannot."""
+    """The beginning of a body without its coding, as far as it can be read.
+
+    Where it cannot, the body itself, unless it says to be compressed: such bytes say nothing to anybody.
+    """
     if not coding:
         return body
     try:
         return next(Decoder(coding).feed(body), b"")
     except UnreadableError:
-        return b"" if coding.strip().lower() in _INFLATED else body
+        return b"" if any(name in _INFLATED for name in _applied(coding)) else body

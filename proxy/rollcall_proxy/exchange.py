@@ -1,5 +1,7 @@
 """One exchange on its way through the proxy, and the tag it leaves when it does not end well."""
 
+import logging
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -19,12 +21,16 @@ from .owners import ASKED, COOKIE, Head, Owner, token_of, without_url_owner
 from .roles import role_of, without_prefix
 from .upstream import Upstream, UpstreamError
 
+log = logging.getLogger(__name__)
+
 _SMALL = 4096
 """Bytes of a body that are kept, to be digested later."""
 _OFTEN = 2048
 """Characters of a failed answer that is read once for all that say the same: one server's mostly do."""
 _MESSAGE, _MARKER, _METHOD, _PATH = 2000, 200, 40, 1000
 """Characters that are kept."""
+_ABSOLUTE = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
+"""What of a target in absolute-form is no part of its path and query (RFC 3986 3.2, 6.2.2.1)."""
 
 
 @dataclass(slots=True)
@@ -56,7 +62,7 @@ class Exchange:
     @property
     def target(self) -> str:
         """The target in origin-form."""
-        return origin_form(in_text(self.request.target))
+        return origin_form(in_text(self.request.target), self.method)
 
     @property
     def server_target(self) -> str:
@@ -64,7 +70,7 @@ class Exchange:
         target = in_text(self.request.target)
         if target.startswith("/") and not target.startswith("/rollcall-"):
             return target
-        path, mark, query = origin_form(target).partition("?")
+        path, mark, query = origin_form(target, self.method).partition("?")
         return without_url_owner(path) + mark + query
 
     @property
@@ -76,9 +82,10 @@ class Exchange:
     def sent_target(self) -> bytes:
         """The target as it is sent."""
         target = self.request.target
-        if self.upstream.prefix or target.startswith(b"/rollcall-") or not target.startswith(b"/"):
-            return in_bytes(self.upstream.prefix + self.server_target)
-        return target
+        if target.startswith(b"/") and not (self.upstream.prefix or target.startswith(b"/rollcall-")):
+            return target
+        servers = self.server_target
+        return in_bytes(self.upstream.prefix + servers if servers.startswith("/") else servers)
 
     def passes(self, piece: bytes) -> None:
         """A piece of the request's body is on its way to the server."""
@@ -114,8 +121,12 @@ class Exchange:
 
     def tag(self, call: str, bad: "Bad", ended_at: float) -> Tag:
         """The record of how it ended."""
-        text = beginning(bytes(bad.body), bad.coding).decode("utf-8", "replace")
-        excerpt, too_long = _read_before(bad.status, text) if len(text) <= _OFTEN else _read(bad.status, text)
+        try:
+            text = beginning(bytes(bad.body), bad.coding).decode("utf-8", "replace")
+            excerpt, too_long = _read_before(bad.status, text) if len(text) <= _OFTEN else _read(bad.status, text)
+        except Exception:  # whatever it is, what has failed must be on record
+            log.exception("reading a failed answer failed in Rollcall; its tag has no excerpt")
+            excerpt, too_long = "", False
         return Tag(
             exchange=self.id,
             call=call,
@@ -233,12 +244,18 @@ def numbered(name: str) -> Iterator[str]:
     return (f"{name}.{number}" for number in count(1))
 
 
-def origin_form(target: str) -> str:
-    """The target in origin-form; servers must take the absolute-form too (RFC 9112 3.2.2)."""
-    if not target.startswith(("http://", "https://")):
+def origin_form(target: str, method: str = "GET") -> str:
+    """The target in origin-form; servers must take the absolute-form too (RFC 9112 3.2.2).
+
+    An empty path is `/` (3.2.1); without a query `OPTIONS` asks about the server as a whole then, `*` (3.2.4). The
+    asterisk-form, and the authority-form of CONNECT (3.2.3), are what they are.
+    """
+    if target.startswith("/") or (found := _ABSOLUTE.match(target)) is None:
         return target
-    slash = target.find("/", target.index("//") + 2)
-    return "/" if slash < 0 else target[slash:]
+    rest = target[found.end() :]
+    if rest.startswith("/"):
+        return rest
+    return "*" if method == "OPTIONS" and not rest else f"/{rest}"
 
 
 def head_from(request: wire.RequestHead) -> Head:
@@ -247,7 +264,10 @@ def head_from(request: wire.RequestHead) -> Head:
     for name, value in request.fields:
         if (asked := ASKED.get(name.lower())) is not None:
             fields[asked] = value.decode("latin-1")
-    return Head(origin_form(in_text(request.target)).partition("?")[0], fields)
+    target = in_text(request.target)
+    if not target.startswith("/"):
+        target = origin_form(target, request.method.decode())
+    return Head(target.partition("?")[0], fields)
 
 
 def in_text(target: bytes) -> str:

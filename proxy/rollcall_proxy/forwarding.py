@@ -1,9 +1,10 @@
 """The way of one exchange through the proxy and back, as a stream.
 
-An answer passes piece by piece as it arrives, read on its way (`inspecting`). Of one that must not end before its
-verdict the last piece is held until its tag is stored, and of a failed one that says its length the head too where it
-is followed by one piece: the two leave at the price of one. An event stream is not held, but for the piece in which it
-says that it failed. A server that goes away in the middle is seen by the caller as a cut-off, never as a clean end.
+An answer passes piece by piece as it arrives, read on its way (`inspecting`). What ends one that may have failed is
+held until the verdict, and until its tag is stored: the end of its chunks, or the piece that fills its length; so is a
+piece of an event stream that says that it failed. Of a failed answer that says its length the head waits for the first
+piece: mostly that is all of it. A server that goes away in the middle is seen by the caller as a cut-off, never as a
+clean end.
 
 An exchange has no task: all of its way are calls of the engine's, and of those who have its tag stored.
 """
@@ -11,17 +12,18 @@ An exchange has no task: all of its way are calls of the engine's, and of those 
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from sys import maxsize
 
 from rollcall_collector.contract.policy import ended_well
 
 from . import wire
-from .answers import Said, Whole, in_place_of
+from .answers import Said, Whole, in_place_of, of_a_fault
 from .exchange import Bad, Exchange, bad_from
 from .fields import request_fields, with_length
-from .inspecting import STREAM, Reading, reading_of
+from .inspecting import STREAM, FailedStatus, Reading, reading_of
 from .recording import Recorder, fault, later, until
 from .upstream import UpstreamError
+
+_FAULT = "a fault in Rollcall, whose log has it under the time of this; the server may not have been asked"
 
 
 class Forwarder:
@@ -33,15 +35,12 @@ class Forwarder:
     def forward(self, request: wire.Exchange, exchange: Exchange, digested: bool = False) -> None:
         """Pass an exchange on; `digested` where the request's body has been read already."""
         upstream = exchange.upstream
+        fields, target, limits = self.fields(exchange), exchange.sent_target, upstream.limits_for(exchange.role)
         upstream.in_flight += 1
         self.records.spans.began(exchange)
         request.on_left = None
         request.pass_on(
-            upstream.place,
-            lambda passage: _Passing(passage, self, exchange, digested),
-            self.fields(exchange),
-            exchange.sent_target,
-            upstream.limits_for(exchange.role),
+            upstream.place, lambda passage: _Passing(passage, self, exchange, digested), fields, target, limits
         )
 
     async def ask(self, exchange: Exchange, body: bytes, fields: wire.Fields) -> tuple[Said, wire.Answer]:
@@ -81,9 +80,19 @@ class Forwarder:
 
     async def refuse(self, request: wire.Exchange, exchange: Exchange, error: UpstreamError) -> None:
         """Answer without asking the server, once the tag is stored; a retry is known by the whole body."""
-        exchange.passes(await request.read_body(maxsize))
+        await _digested(request, exchange)
         await until(partial(self.records.ended_badly, exchange, bad_from(error), False))
         await in_place_of(exchange.upstream, error).deliver(request)
+
+    async def faulted(self, request: wire.Exchange, exchange: Exchange) -> None:
+        """Answer where Rollcall itself has failed, once the tag of a call of a dispatch is stored."""
+        if request.begun:
+            request.cut()
+            return
+        if exchange.dispatch is not None:
+            await _digested(request, exchange)
+            await until(partial(self.store, exchange, Bad("unreachable", _FAULT), False))
+        await of_a_fault().deliver(request)
 
     def store(self, exchange: Exchange, bad: Bad, leaving: bool, then: Callable[[], None]) -> bool:
         """Have an exchange tagged; whether its answer may go. Else `then` is called, when it may."""
@@ -104,11 +113,47 @@ async def read(exchange: Exchange, answer: wire.Answer) -> bytes:
         answer.close()
 
 
+async def _digested(request: wire.Exchange, exchange: Exchange) -> None:
+    """Read a request's body for its digest alone. Raises ConnectionResetError when the caller leaves."""
+    if request.left:
+        raise ConnectionResetError("the caller has left")
+    digesting = _Digesting(exchange)
+    request.give_to(digesting)
+    await digesting.ended
+
+
+class _Digesting:
+    """Takes a request's body piece by piece, and keeps nothing of it but the digest."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.request_piece = exchange.passes
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def request_end(self, trailers: wire.Fields) -> None:
+        """It is whole."""
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+    def caller_left(self, detail: str) -> None:
+        """It will never be."""
+        if not self.ended.done():
+            self.ended.set_exception(ConnectionResetError(detail))
+
+    def caller_behind(self) -> None:
+        """Nothing is sent that could wait."""
+
+    def caller_ready(self) -> None:
+        """Nothing waits."""
+
+    def over(self) -> None:
+        """It has been answered."""
+
+
 class _Passing(wire.Consumer):
     """Looks on while an exchange passes: digests its request, reads its answer, and has it tagged.
 
     `_storing`: a tag is on its way to be stored, and all that comes is held. `_broken`: the answer did not come whole.
-    `_head_waits`: the head is held, until more than one piece has followed.
+    `_left`: the bytes of the answer that are still to come, where its last piece is to be held.
     """
 
     __slots__ = (
@@ -117,7 +162,7 @@ class _Passing(wire.Consumer):
         "_error",
         "_exchange",
         "_forwarder",
-        "_head_waits",
+        "_left",
         "_reading",
         "_said",
         "_storing",
@@ -129,7 +174,8 @@ class _Passing(wire.Consumer):
         self._said: Said | None = None
         self._reading: Reading | None = None
         self._error: UpstreamError | None = None
-        self._storing = self._broken = self._head_waits = False
+        self._left: int | None = None
+        self._storing = self._broken = False
 
     def on_request_piece(self, piece: bytes) -> None:
         if not self._digested:
@@ -146,9 +192,10 @@ class _Passing(wire.Consumer):
         exchange, forwarder = self._exchange, self._forwarder
         self._said = said = forwarder.heard(exchange, head)
         self._reading = reading = reading_of(exchange, said, forwarder.records.in_force.policy, forwarder.limit)
-        self._head_waits = reading.holds and said.sized and not ended_well(said.status)
-        if reading.holds and (said.empty or self._head_waits):
-            self.passage.hold()
+        if reading.may_fail:
+            self._left = said.length
+            if said.empty or (said.length is not None and not ended_well(said.status)):
+                self.passage.hold()
         return said.passed_on(exchange.cookie())
 
     def on_answer_piece(self, piece: bytes) -> wire.Step:
@@ -159,18 +206,19 @@ class _Passing(wire.Consumer):
         if bad is not None and not self._store(bad):
             self.passage.caller_behind()  # what is held would pile up
             return "hold"
-        holds = reading is not None and reading.holds
-        if not self._head_waits or not holds:
-            self.passage.release()
-        self._head_waits = False
-        return "hold" if holds else "pass"
+        if self._left is not None:
+            self._left -= len(piece)
+            if self._left == 0:
+                return "hold"
+            self.passage.release()  # the head
+        return "pass"
 
     def on_end(self, outcome: wire.Outcome) -> None:
         self._exchange.upstream.in_flight -= 1
         if outcome.word == "whole":
             self._whole()
         elif outcome.word == "left":
-            self._forwarder.records.cancelled(self._exchange)
+            self._left_alone()
         else:
             self._failed(self._exchange.upstream.error(outcome, self._exchange.role))
 
@@ -189,6 +237,15 @@ class _Passing(wire.Consumer):
         elif not self._exchange.tagged:
             self._forwarder.records.ended_well(self._exchange, self._reading is not None and self._reading.unread)
         self.passage.release()
+
+    def _left_alone(self) -> None:
+        """The caller has left: for it the exchange has failed if it had seen a failed status."""
+        bad = self._reading.end() if isinstance(self._reading, FailedStatus) else None
+        if bad is not None and not self._exchange.tagged:
+            bad.message = "the caller left before it had the whole answer"
+            self._store(bad)
+        else:
+            self._forwarder.records.cancelled(self._exchange)
 
     def _failed(self, error: UpstreamError) -> None:
         if self._said is None:

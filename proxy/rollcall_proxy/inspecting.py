@@ -5,12 +5,11 @@ decoded where it is coded. Nothing that goes wrong in here changes what is forwa
 inspected, and one line in the log says so.
 """
 
-import codecs
 import logging
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from rollcall_collector.contract.inspection import Finding, Inspector, inspector_for, shape_of
+from rollcall_collector.contract.inspection import Finding, Inspector, inspector_for
 from rollcall_collector.contract.policy import Policy, ended_well
 
 from .answers import Said
@@ -24,11 +23,11 @@ STREAM = "text/event-stream"
 
 
 class Reading(Protocol):
-    """Reads one answer. `holds` says whether the piece last read must wait for the verdict on the whole."""
+    """Reads one answer."""
 
     @property
-    def holds(self) -> bool:
-        """Whether a piece is passed on only when the next one is there, or the end has been seen."""
+    def may_fail(self) -> bool:
+        """Whether something in the answer can say that it failed: then it is not whole before it has been read."""
 
     @property
     def unread(self) -> bool:
@@ -70,8 +69,7 @@ def _reading_of(exchange: Exchange, said: Said, policy: Policy, limit: int) -> R
         )
     if status >= 300 or (inspector is None and not asked.candidates):
         return Unread()
-    generates = exchange.role in ("model", "judge", "agent", "provider")
-    return GoodStatus(about, inspector, said.sized, kind if generates and not said.sized else None)
+    return GoodStatus(about, inspector)
 
 
 _UNCODED = Decoder("")  # it keeps nothing, so that one serves all
@@ -91,7 +89,7 @@ class About:
 class Unread:
     """An answer in which nothing can say that it failed."""
 
-    holds: bool = False
+    may_fail: bool = False
     unread: bool = False
 
     def feed(self, piece: bytes) -> Bad | None:
@@ -108,7 +106,7 @@ class FailedStatus:
     """An answer whose status says that it failed: its beginning is kept."""
 
     about: About
-    holds: bool = True
+    may_fail: bool = True
     unread: bool = False
     _body: bytearray = field(default_factory=bytearray)
 
@@ -130,21 +128,16 @@ class FailedStatus:
 
 
 class GoodStatus:
-    """An answer that only its body, or a rule of the user's, can call a failure.
+    """An answer that only its body, or a rule of the user's, can call a failure."""
 
-    An event stream is not held, unless its length is known: then it comes in one go anyway. `media_type` is None
-    where the media type tells what is an event stream; a model's answer is known by its first bytes.
-    """
+    may_fail = True
 
-    def __init__(
-        self, about: About, inspector: Inspector | None, in_one_go: bool, media_type: str | None = None
-    ) -> None:
-        self._about, self._inspector, self._media_type = about, inspector, media_type
+    def __init__(self, about: About, inspector: Inspector | None) -> None:
+        self._about, self._inspector = about, inspector
         self._decoder: Decoder | None = None
         self._body = bytearray()
         self._wants_body = about.asked.need_body
         self._over = self._broken = False
-        self.holds = in_one_go or not about.stream
         try:
             self._decoder = Decoder(about.coding) if about.coding else _UNCODED
         except UnreadableError as error:
@@ -181,8 +174,6 @@ class GoodStatus:
 
     def _read(self, decoder: Decoder, piece: bytes) -> Bad | None:
         for plain in (piece,) if decoder is _UNCODED else decoder.feed(piece):
-            if self._media_type is not None:
-                self._see_shape(plain, self._media_type)
             if self._wants_body and len(self._body) < KEPT:
                 self._body += plain[: KEPT - len(self._body)]
             found = self._inspector.feed(plain) if self._inspector else None
@@ -198,13 +189,6 @@ class GoodStatus:
         """Whether more of the body would say nothing more."""
         kept = not self._wants_body or len(self._body) >= KEPT
         return kept and (self._inspector is None or not self._inspector.inspected)
-
-    def _see_shape(self, plain: bytes, media_type: str) -> None:
-        """Servers send streams under other types, and JSON under that of streams: the first bytes tell."""
-        shape = shape_of(plain.lstrip(b" \t\r\n").removeprefix(codecs.BOM_UTF8), media_type)
-        self._media_type = None
-        if shape is not None:
-            self.holds = shape == "json"
 
     def _whole(self) -> Finding | None:
         if self._inspector is None:

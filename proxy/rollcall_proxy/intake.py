@@ -12,7 +12,7 @@ from rollcall_collector.contract.identity import Identity, identify
 from rollcall_collector.tasks import spawn
 
 from . import wire
-from .answers import own_answer
+from .answers import of_a_fault, own_answer
 from .carriers import Carriers
 from .clock import now
 from .door import Door, StrangerError
@@ -65,24 +65,28 @@ class Intake:
         self._dispatches = numbered(f"d-{self.proxy}")
 
     def take_in(self, request: wire.Exchange, upstream: Upstream) -> None:
-        """Take in what came to the listener of `upstream`; it is answered now or later."""
-        head = head_from(request.head)
-        role = role_of(upstream.kind, route_of(head.path))
-        owner = find_owner(head, self.carriers, NAMING_A_NESTED_RUN if role == "run" else WAYS)
-        if (why := self.door.refuses(request, head)) is not None:
-            self._turn_away(request, upstream, self._exchange(request.head, upstream, head, owner), why)
-            return
-        if owner is None and role in _NAMED_IN_BODY and not request.surplus:
-            self._slowly(request, upstream, self._read_and_answer(request, upstream, head, role))
-            return
-        exchange = self._exchange(request.head, upstream, head, owner)
-        if request.surplus:
-            self._slowly(request, upstream, self.forwarder.refuse(request, exchange, TOO_MANY))
-            return
-        if role == "aggregate_metrics" and not self.observe and _asks_for_metrics(exchange):
-            self._slowly(request, upstream, self.metrics.answer(request, exchange))
-            return
-        self._pass_on(request, exchange)
+        """Take in what came to the listener of `upstream`; it is answered now or later, whatever goes wrong here."""
+        try:
+            head = head_from(request.head)
+            role = role_of(upstream.kind, route_of(head.path))
+            owner = find_owner(head, self.carriers, NAMING_A_NESTED_RUN if role == "run" else WAYS)
+            if (why := self.door.refuses(request, head)) is not None:
+                self._turn_away(request, upstream, self._exchange(request.head, upstream, head, owner), why)
+                return
+            if owner is None and role in _NAMED_IN_BODY and not request.surplus:
+                self._slowly(request, upstream, self._read_and_answer(request, upstream, head, role))
+                return
+            exchange = self._exchange(request.head, upstream, head, owner)
+            if request.surplus:
+                self._slowly(request, upstream, self.forwarder.refuse(request, exchange, TOO_MANY))
+                return
+            if role == "aggregate_metrics" and not self.observe and _asks_for_metrics(exchange):
+                self._slowly(request, upstream, self.metrics.answer(request, exchange))
+                return
+            self._pass_on(request, exchange)
+        except Exception:
+            log.exception("taking in an exchange with %s failed in Rollcall", upstream.name)
+            self._slowly(request, upstream, self._faulted(request, upstream))
 
     def _turn_away(self, request: wire.Exchange, upstream: Upstream, exchange: Exchange, why: str) -> None:
         """Refuse a stranger. A call of a dispatch is tagged, so that its failure is not lost; others decide nothing."""
@@ -113,9 +117,22 @@ class Intake:
             if request.left and isinstance(error, ConnectionError):
                 return
             log.exception("an exchange with %s failed in Rollcall", upstream.name)
-            request.cut() if request.begun else own_answer("fault", {"error": "fault in Rollcall"}, 500).give(request)
+            await self._faulted(request, upstream)
         finally:
             upstream.in_flight -= 1
+
+    async def _faulted(self, request: wire.Exchange, upstream: Upstream) -> None:
+        """Answer what a fault in Rollcall has left without one; a call that names a dispatch is tagged."""
+        try:
+            head = head_from(request.head)
+            role = role_of(upstream.kind, route_of(head.path))
+            owner = find_owner(head, self.carriers, NAMING_A_NESTED_RUN if role == "run" else WAYS)
+            await self.forwarder.faulted(request, self._exchange(request.head, upstream, head, owner))
+        except ConnectionError:
+            pass  # the caller has left
+        except Exception:
+            log.exception("an exchange with %s failed in Rollcall, and its tag too", upstream.name)
+            request.cut() if request.begun else of_a_fault().give(request)
 
     async def _read_and_answer(self, request: wire.Exchange, upstream: Upstream, head: Head, role: Role) -> None:
         """What only its body can name."""

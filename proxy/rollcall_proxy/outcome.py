@@ -67,6 +67,13 @@ def read_outcome(
     return outcome
 
 
+def unread_outcome(said: Said, body: bytes, began_at: float) -> Outcome:
+    """An answer that nobody could read: the status decides."""
+    if ended_well(said.status):
+        return Outcome(began_at, Ending("result", not_inspected=True), None, None, said, body)
+    return Outcome(began_at, Ending("bad"), Bad("http_status", "", said.status, body, said.coding), None, said, body)
+
+
 def _read_bad(exchange: Exchange, ending: Ending, status: int, plain: bytes) -> Bad | None:
     if ending.word == "bad":
         return Bad("invalid_result", ending.problem, status, plain)

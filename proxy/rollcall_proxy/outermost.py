@@ -28,7 +28,7 @@ from .exchange import Exchange, bad_from
 from .fields import give_to_run
 from .forwarding import Forwarder, read
 from .ledger import Ledger
-from .outcome import Judged, Outcome, diverted, read_outcome, state_answered
+from .outcome import Judged, Outcome, diverted, read_outcome, state_answered, unread_outcome
 from .owners import explicit_id, with_attempt
 from .recording import Records, response_in
 from .sender import NotStoredError, Sender
@@ -124,8 +124,8 @@ class OutermostRun:
         try:
             return read_outcome(exchange, said, received, began_at=began_at, policy=policy, limit=self._limit)
         except Exception:  # whatever it is, the answer must pass
-            log.exception("reading an answer failed in Rollcall; it passes as it is and counts as not inspected")
-            return Outcome(began_at, Ending("result", not_inspected=True), None, None, said, received)
+            log.exception("reading an answer failed in Rollcall; its status alone says how it ended")
+            return unread_outcome(said, received, began_at)
 
     async def _tag(self, exchange: Exchange, outcome: Outcome) -> None:
         """Tag the dispatch's own exchange where it did not end well."""

@@ -377,14 +377,21 @@ def hint_in(bad: Bad) -> bool:
     if bad.status != 500 or len(bad.body) > HINT_BYTES:
         return False
     body = bytes(bad.body)
-    return is_hint(bad.status, (decoded(body, bad.coding) or b"") if bad.coding else body)
+    try:
+        return is_hint(bad.status, (decoded(body, bad.coding) or b"") if bad.coding else body)
+    except Exception:  # whatever it is, what has failed must be on record
+        log.exception("reading a failed answer failed in Rollcall; it is taken for no sign of a server that leaves")
+        return False
 
 
 def response_in(body: bytes, coding: str) -> dict[str, Any] | None:
     """The `response` in a `/verify` request."""
     try:
         asked = orjson.loads(decoded(body, coding) or b"")
+        response = asked.get("response") if isinstance(asked, dict) else None
+        return response if isinstance(response, dict) and is_keepable(response) else None
     except orjson.JSONDecodeError:
         return None
-    response = asked.get("response") if isinstance(asked, dict) else None
-    return response if isinstance(response, dict) and is_keepable(response) else None
+    except Exception:  # whatever it is, what has failed must be on record
+        log.exception("reading a /verify request failed in Rollcall; its response is not kept")
+        return None

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 import yaml
-from proxystage.fakes import FakeServer, Said
-from proxystage.raw import connect
-from proxystage.world import Stage, World
+from proxystage.fakes import RESULT, Caller, FakeServer, Said
+from proxystage.raw import asked, connect, post
+from proxystage.world import Stage, World, told
 from pydantic import ValidationError
 from rollcall_collector.refusals import Refusals
 from rollcall_proxy.door import Door
@@ -85,7 +85,7 @@ async def posted(world: World, origin: str, method: str = "POST") -> tuple[bytes
     """What a browser is answered whose page of an origin sends a request to the model's listener."""
     peer = await connect(world.listeners["model"])
     head = f"{method} /v1/responses HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: {origin}\r\nConnection: close\r\n"
-    await peer.say(head.encode() + b"Content-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}")
+    await peer.say(head.encode("latin-1") + b"Content-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}")
     answer = await peer.until_eof()
     return answer.split()[1], answer
 
@@ -96,11 +96,28 @@ async def test_what_a_web_page_posts_to_a_listener_is_refused(stage: Stage, work
     world = await stage(workers=workers)
     model = FakeServer("model", {"/v1/responses": Said({})})
     await world.registers(model=model)
-    for origin in ("http://attacker.example", "https://attacker.example:8000", "null"):
+    for origin in ("http://attacker.example", "https://attacker.example:8000", "null", "http://[", "http://[zz]/", "é"):
         status, answer = await posted(world, origin)
         assert (status, b"host_names" in answer) == (b"403", True), origin
     assert model.paths() == []
-    assert b'rollcall_refused_total{reason="cross_site"} 3.0' in (await world.main("GET", "/metrics")).body
+    assert b'rollcall_refused_total{reason="cross_site"} 6.0' in (await world.main("GET", "/metrics")).body
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_an_origin_that_is_none_is_refused_and_the_call_of_a_rollout_tagged(stage: Stage, workers: int) -> None:
+    """So that its failure is not lost."""
+    world, statuses = await stage(workers=workers), list[bytes]()
+
+    async def play(call: Caller) -> object:
+        request = post("/v1/responses", b"{}", f"Rollcall-Owner: {call.owner}", "Origin: http://[")
+        statuses.append((await asked(world.listeners["model"], request)).split()[1])
+        return RESULT
+
+    await world.plays(play)
+    await world.expects(("agent", 0, 0))
+    assert told(await world.run()) == (200, "verdict")
+    assert statuses == [b"403"]
+    assert [(tag["server"], tag["what"]) for tag in await world.tags()] == [("model", "unreachable")]
 
 
 @pytest.mark.parametrize(

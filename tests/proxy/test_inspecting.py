@@ -82,7 +82,7 @@ class Broken:
 
 def reading(inspector: Inspector | None, coding: str = "", rules: Rules | None = None) -> GoodStatus:
     rules = rules or Rules()
-    return GoodStatus(About(200, coding, False, Asked(rules.rules)), inspector, in_one_go=True)
+    return GoodStatus(About(200, coding, False, Asked(rules.rules)), inspector)
 
 
 @pytest.mark.parametrize("at_the_end", [False, True])

@@ -98,30 +98,46 @@ async def _is(found: object, wanted: object) -> bool:
     return found == wanted
 
 
-async def test_all_but_the_last_piece_of_a_failed_stream_passes_at_once(world: World, held: HeldCollector) -> None:
-    """Of three pieces two reach the caller while the collector holds the tag; the third waits for it."""
-    head_seen, first_seen = asyncio.Event(), asyncio.Event()
+async def test_all_but_the_end_of_a_failed_stream_passes_at_once(world: World, held: HeldCollector) -> None:
+    """Each piece reaches the caller before the server sends the next; the end waits for the tag."""
+    seen = [asyncio.Event() for _ in range(3)]
 
     async def script(peer: Peer) -> None:
         await peer.request()
-        await peer.say(b"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
-        await head_seen.wait()
-        await peer.say(b"1\r\nb\r\n")
-        await first_seen.wait()
-        await peer.say(b"1\r\nc\r\n0\r\n\r\n")
+        await peer.say(b"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for event, piece in zip(seen, (b"a", b"b", b"0"), strict=True):
+            await event.wait()
+            await peer.say(b"0\r\n\r\n" if piece == b"0" else b"1\r\n%s\r\n" % piece)
 
     await world.stands_at((await world.serves_raw(script)).url)
     caller = await connect(world.listeners["model"])
     await caller.say(post("/v1/responses"))
     await caller.head()
-    head_seen.set()
-    await caller.reader.readuntil(b"a\r\n")
-    first_seen.set()
+    for event, piece in zip(seen, (b"1\r\na\r\n", b"1\r\nb\r\n", b""), strict=True):
+        event.set()
+        assert await caller.reader.readexactly(len(piece)) == piece
     await held.asked.wait()
-    assert await caller.so_far() == b"1\r\nb\r\n"
+    assert await caller.so_far() == b""
     held.released.set()
-    assert await caller.until_lost() == b"1\r\nc\r\n0\r\n\r\n"
+    assert await caller.until_lost() == b"0\r\n\r\n"
     caller.close()
+
+
+async def test_a_caller_that_leaves_behind_a_failed_head_has_seen_a_failure(world: World, held: HeldCollector) -> None:
+    """Clients raise by the status alone (aiohttp's raise_for_status), and close what they have not read."""
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.say(b"HTTP/1.1 503 Busy\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbusy\r\n")
+        await peer.until_lost()
+
+    await world.stands_at((await world.serves_raw(script)).url)
+    caller = await connect(world.listeners["model"])
+    await caller.say(post("/v1/responses"))
+    await caller.reader.readuntil(b"busy\r\n")
+    caller.close()
+    await held.asked.wait()
+    assert held.events == ["http_status"]
 
 
 async def test_rollcalls_own_answer_waits_for_its_tag(world: World, held: HeldCollector) -> None:

@@ -199,7 +199,7 @@ class _Generation:
         self._start += piece
         if not self._start.startswith((b"{", b"[")):
             self._start = _LEADING.sub(b"", self._start, count=1)
-        shape = shape_of(self._start, self._media_type)
+        shape = _shape_of(self._start, self._media_type)
         return self._read_as(shape) if shape is not None else None
 
     def end(self) -> Finding | None:
@@ -237,7 +237,7 @@ class _Generation:
         return Finding("body_failure", f"the answer is not JSON: {text.problem}", _head(body))
 
 
-def shape_of(start: bytes, media_type: str) -> Shape | None:
+def _shape_of(start: bytes, media_type: str) -> Shape | None:
     """What a model's answer that starts so is, or None while more of it is needed.
 
     `start` is without leading blanks and byte order mark. A line of an event stream that begins like JSON would say

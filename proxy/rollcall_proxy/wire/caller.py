@@ -9,17 +9,16 @@ A connection can move to another process between two requests, with what has bee
 import asyncio
 import logging
 import os
+import select
 import socket
 from collections.abc import Callable
 from math import inf
-from socket import SO_LINGER, SOL_SOCKET
-from struct import pack
 from typing import TYPE_CHECKING, Any
 
 from .body import Reader, framing_of_request, reader
 from .exchange import Exchange
 from .head import FramingError, RequestHead, end_of_head, may_become_request, read_request
-from .limits import HIGH_WATER
+from .limits import HANGS_UP, HIGH_WATER
 from .sending import Sending
 
 if TYPE_CHECKING:
@@ -32,14 +31,13 @@ Take = Callable[[socket.socket, bytes], None]
 """Takes a connection, and what has been read of it and belongs to no exchange yet."""
 
 _REASONS = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
-_RESET = pack("ii", 1, 0)
 
 
 class CallerConnection(Sending):
     """One connection of a listener.
 
-    `deadline`: when it is closed if nothing happens; within an exchange infinite, unless its body is awaited. `noted`
-    is for the handler, which may keep there what it has found out of this connection.
+    `deadline`: when it is closed if nothing happens; within an exchange infinite, unless its body is awaited. `paused`:
+    it is not read from. `noted` is for the handler, which may keep there what it has found out of this connection.
     """
 
     __slots__ = (
@@ -52,7 +50,6 @@ class CallerConnection(Sending):
         "_handler",
         "_kept",
         "_lingers",
-        "_paused",
         "_raw",
         "_searched",
         "_surplus",
@@ -60,6 +57,7 @@ class CallerConnection(Sending):
         "deadline",
         "fd",
         "noted",
+        "paused",
     )
 
     def __init__(
@@ -72,7 +70,7 @@ class CallerConnection(Sending):
         self._taken_by: Take | None = None
         self._body: Reader | None = None
         self._exchange: Exchange | None = None
-        self._behind = self._paused = self._lingers = self._surplus = False
+        self._behind = self.paused = self._lingers = self._surplus = False
         self._due = 0  # bytes of the body that must come before the deadline
         self.deadline = engine.now() + engine.settings.idle_caller
         self.noted: str | None = None
@@ -136,19 +134,24 @@ class CallerConnection(Sending):
         """What the event loop shows of its socket."""
         return self.transport.get_extra_info("socket")
 
+    @property
+    def hangs_up(self) -> int:
+        """What poll(2) says of it once its peer has left: in a tunnel a reset alone, as each direction may end."""
+        return select.POLLERR if self._exchange is not None and self._exchange.tunnel else HANGS_UP
+
     # What the exchange does.
 
     def pause(self) -> None:
         """Read nothing more for now."""
-        if not self._paused and not self.transport.is_closing():
-            self._paused, self.deadline = True, inf
+        if not self.paused and not self.transport.is_closing():
+            self.paused, self.deadline = True, inf
             self.transport.pause_reading()
             self._engine.unread.add(self)
 
     def resume(self) -> None:
         """Read on."""
-        if self._paused and not self.transport.is_closing():
-            self._paused = False
+        if self.paused and not self.transport.is_closing():
+            self.paused = False
             self.transport.resume_reading()
             self._engine.unread.discard(self)
             self.await_body()
@@ -158,12 +161,11 @@ class CallerConnection(Sending):
         if self._body is not None:
             self.deadline, self._due = self._engine.now() + self._engine.settings.body_time, HIGH_WATER
 
-    def read_on(self) -> None:
+    def read_behind(self) -> None:
         """A tunnel has begun: what was kept behind the request belongs to it."""
         kept, self._kept = self._kept, b""
         if kept and self._exchange is not None:
             self._exchange.request_piece(kept)
-        self.resume()
 
     def exchange_over(self, closes: bool, whole: bool) -> None:
         """The answer is given; `whole` says that the request has been read to its end as well."""
@@ -195,7 +197,7 @@ class CallerConnection(Sending):
         if self.transport.is_closing():
             return
         if reset:
-            self._end_by_reset()
+            self.end_by_reset()
             self.flush()
             self._engine.loop.call_soon(self.abort)  # uvloop sends at the end of its turn
         else:
@@ -215,14 +217,7 @@ class CallerConnection(Sending):
 
     def break_off(self) -> None:
         """Close it now; an exchange that is not over must not look as if it were."""
-        if self._exchange is not None:
-            self._end_by_reset()
-        self.abort()
-
-    def _end_by_reset(self) -> None:
-        # Without this, a connection with nothing left to send is aborted as cleanly as it is closed (socket(7)).
-        if not self.transport.is_closing():
-            self.transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, _RESET)
+        self.abort() if self._exchange is None else self.reset()
 
     def _give_away(self, take: Take) -> None:
         if self.transport.is_closing():
@@ -297,7 +292,7 @@ class CallerConnection(Sending):
             self._give_up(exchange, 400, str(error))
             return
         self._due -= len(data)
-        if self._due <= 0 and not self._paused:
+        if self._due <= 0 and not self.paused:
             self.await_body()
         if piece:
             exchange.request_piece(piece)

@@ -13,7 +13,7 @@ from .asking import Answer, ask
 from .caller import CallerConnection, Handler
 from .exchange import Exchange
 from .head import RequestHead
-from .limits import HANGS_UP, NO_LIMITS, Address, Limits, Outcome, Settings
+from .limits import NO_LIMITS, Address, Limits, Outcome, Settings
 from .passage import Consumer, Passage
 from .sending import Turn
 from .server import ServerConnection
@@ -126,7 +126,9 @@ class Engine:
         idle = [*self._resting, *(connection for each in self._idle.values() for connection in each)]
         for caller in list(self.callers):
             caller.break_off()
-        for connection in [*self.calls, *idle]:
+        for call in list(self.calls):
+            call.reset()
+        for connection in idle:
             connection.abort()
         await asyncio.sleep(0)  # the loop tells the connections that they are lost
 
@@ -270,8 +272,8 @@ class Engine:
     def _look_at_unread(self) -> None:
         """A connection that is not read from does not show that its peer has left."""
         for caller in [each for each in self.unread if not each.transport.is_closing()]:
-            self._poll.register(caller.fd, HANGS_UP)
-            gone = bool(self._poll.poll(0))
+            self._poll.register(caller.fd, caller.hangs_up)
+            gone = any(seen & caller.hangs_up for _, seen in self._poll.poll(0))
             self._poll.unregister(caller.fd)
             if gone:
                 caller.abort()

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 
 class Taker(Protocol):
-    """Takes a request as it comes in."""
+    """Takes a request as it comes in; `behind`: no more of it is to be read, until it says `caller_goes_on`."""
 
+    @property
+    def behind(self) -> bool: ...
     def request_piece(self, piece: bytes) -> None: ...
     def request_end(self, trailers: Fields) -> None: ...
     def caller_behind(self) -> None: ...
@@ -193,7 +195,8 @@ class Exchange:
             self._caller.await_body()
         self.waits_for_100 = False
         self._taker, self._flows = taker, True
-        self._caller.resume()
+        if self._caller.paused:
+            self._read_on()
         kept, self._kept, self._kept_size = self._kept, [], 0
         for piece in kept:
             taker.request_piece(piece)
@@ -259,15 +262,17 @@ class Exchange:
             self._over()
         else:
             self._kept.clear()
-            self._caller.resume()
+            self._read_on()
 
     def switch(self, head: AnswerHead) -> None:
         """Begin a tunnel: what follows is no HTTP, in both directions (RFC 9110 7.8, 9.3.6)."""
         self.begun = self.tunnel = True
         self._framing, self._trailers = "close", None
+        self._flows = True  # a request that was sent again is whole, and was not given once more
         if not self.left:
             self._caller.write(answer_to_caller(head, "none", 1, closes=False))
-            self._caller.read_on()
+            self._caller.read_behind()
+            self._read_on()
 
     def half_over(self) -> None:
         """In a tunnel: the server sends nothing more."""
@@ -294,6 +299,10 @@ class Exchange:
         if self.left:
             raise ConnectionResetError("the caller has left")
 
+    def _read_on(self) -> None:
+        if self._taker is None or not self._taker.behind:
+            self._caller.resume()
+
     def _over(self) -> None:
         taker, self._taker, self.on_left = self._taker, None, None
         self._caller.exchange_over(self._closes, self._trailers is not None)
@@ -310,6 +319,7 @@ class BodyReader:
     """Collects a request's body for a coroutine, up to a limit."""
 
     __slots__ = ("_exchange", "_left", "ended", "pieces")
+    behind = False
 
     def __init__(self, exchange: Exchange, limit: int) -> None:
         self._exchange, self._left = exchange, limit

@@ -141,6 +141,11 @@ class Passage:
 
     # From the caller's half.
 
+    @property
+    def behind(self) -> bool:
+        """Whether more is written than the server takes."""
+        return self._call is not None and self._call.behind
+
     def request_piece(self, piece: bytes) -> None:
         call = self._call
         if self.exchange.tunnel:

@@ -7,9 +7,13 @@ read 8 MB from a peer, unless it is told at once that the other is behind.
 """
 
 import asyncio
+from socket import SO_LINGER, SOL_SOCKET
+from struct import pack
 from typing import cast
 
 from .limits import HIGH_WATER
+
+_RESET = pack("ii", 1, 0)
 
 
 class Turn:
@@ -76,6 +80,23 @@ class Sending(asyncio.Protocol):
         """Close the connection now."""
         self._out = None
         self.transport.abort()
+
+    def reset(self) -> None:
+        """Close the connection now, as one that is broken off: what has been sent and has not arrived is dropped.
+
+        Otherwise the peer would be told no sooner than it had read all that the system keeps for it, megabytes perhaps,
+        and would see an end.
+        """
+        self.end_by_reset()
+        self.abort()
+
+    def end_by_reset(self) -> None:
+        """Let the connection's end, when it comes, be a reset.
+
+        Without this, one with nothing left to send is aborted as cleanly as it is closed (socket(7)).
+        """
+        if not self.transport.is_closing():
+            self.transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, _RESET)
 
     def flush(self) -> None:
         """Send what has been written."""

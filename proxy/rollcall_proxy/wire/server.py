@@ -39,7 +39,10 @@ class Awaiting(Protocol):
 
 
 class ServerConnection(Sending):
-    """One connection; `awaiting` is whose exchange it has, None while it is idle or given up."""
+    """One connection; `awaiting` is whose exchange it has, None while it is idle or given up.
+
+    `behind`: more is written than the server takes.
+    """
 
     __slots__ = (
         "_answered",
@@ -62,6 +65,7 @@ class ServerConnection(Sending):
         "_unproven",
         "_watching",
         "address",
+        "behind",
         "idle_since",
     )
 
@@ -74,7 +78,7 @@ class ServerConnection(Sending):
         self._request, self._kept = _NO_REQUEST, b""
         self._began = self._sent = self._answered = self._tunnel = self._paused = self._eof = False
         self._unproven = False  # it was idle, and may have been closed meanwhile
-        self._reusable, self._rests, self._gone = True, False, False
+        self._reusable, self._rests, self._gone, self.behind = True, False, False, False
         self._started = self._touched = self.idle_since = 0.0
         self._watching = select.poll()
 
@@ -135,7 +139,7 @@ class ServerConnection(Sending):
         """Nobody waits for the rest: what is under way is broken off."""
         self._awaiting = self._body = None
         self._engine.calls.discard(self)
-        self.abort()
+        self.reset()
 
     def overdue(self, now: float) -> None:
         """Fail if one of the exchange's limits has passed."""
@@ -204,10 +208,12 @@ class ServerConnection(Sending):
             awaiting.answer_lost(Outcome("cut" if self._began else "dropped", _why(error)))
 
     def pause_writing(self) -> None:
+        self.behind = True
         if self._awaiting is not None:
             self._awaiting.server_behind()
 
     def resume_writing(self) -> None:
+        self.behind = False
         if self._awaiting is not None:
             self._awaiting.server_ready()
 

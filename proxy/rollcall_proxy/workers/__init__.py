@@ -10,7 +10,7 @@ the way to the collector. A *worker* does by itself what needs nothing of that: 
 - A request that a worker must not answer goes back together with its connection, and with what has been read of it
   (`wire.Exchange.hand_over`): the first process reads it as if it had come there. So nobody stands in between, and a
   caller that leaves is a caller that leaves. The connection returns with the first request that a worker may answer.
-- A good exchange costs a worker a count. A bad one is told to the first process, and its caller has the last piece of
+- A good exchange costs a worker a count. A bad one is told to the first process, and its caller has the end of
   its answer only when the tag is in the ledger, is stored, and all workers know that the call stands failed
   (`Records.keep`, `spread`). A worker tells of a good exchange what could heal such a call (`standing`).
 - Before the first process judges a dispatch it asks all workers to tell what they hold (`Pool.settled`). What an agent

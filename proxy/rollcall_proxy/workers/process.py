@@ -12,7 +12,7 @@ import uvloop
 from rollcall_collector.contract.policy import policy_from
 from rollcall_collector.logs import log_to_stderr
 from rollcall_collector.serving import collect_less
-from rollcall_collector.tasks import background
+from rollcall_collector.tasks import background, spawn
 
 from .. import wire
 from ..departing import Departure
@@ -102,16 +102,24 @@ class Worker:
         )
 
     def _take_in(self, request: wire.Exchange, upstream: Upstream, number: int) -> None:
-        head = head_from(request.head)
-        owner = workers_owner(head, upstream.kind)
-        if owner is None or request.surplus:
-            request.hand_over(
-                lambda connection, received: self._channel.send("back", {"place": number}, received, connection)
-            )
-            return
-        exchange = taken_in(next(self._ids), upstream, request.head, head, owner)
-        self._telling.saw(exchange, number)
-        self._forwarder.forward(request, exchange)
+        exchange = None
+        try:
+            head = head_from(request.head)
+            owner = workers_owner(head, upstream.kind)
+            if owner is not None and not request.surplus:
+                exchange = taken_in(next(self._ids), upstream, request.head, head, owner)
+                self._telling.saw(exchange, number)
+                self._forwarder.forward(request, exchange)
+                return
+        except Exception:
+            log.exception("taking in an exchange with %s failed in Rollcall", upstream.name)
+            if exchange is not None:
+                task = spawn(f"exchange at {upstream.name}", self._forwarder.faulted(request, exchange))
+                request.on_left = task.cancel
+                return
+        request.hand_over(
+            lambda connection, received: self._channel.send("back", {"place": number}, received, connection)
+        )
 
     # What is told.
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import select
 import weakref
 from collections.abc import Iterator
 
@@ -9,7 +10,7 @@ import pytest
 from rollcall_proxy.wire import AnswerHead, Consumer, FailedError, Outcome, RequestHead
 from rollcall_proxy.wire.passage import Step
 from wirestage.cases import ASKED, CHUNKED, END, GET, HI, LENGTH_2, OK, POST
-from wirestage.raw import Peer, closes, eof, pause, resets, until
+from wirestage.raw import Peer, closes, eof, pause, resets, stops_reading, until
 from wirestage.through import Wire
 
 
@@ -78,18 +79,34 @@ async def test_a_caller_that_leaves_within_the_answer_ends_the_servers_part(
     assert [outcome.word for outcome in ends] == ["left"]
 
 
-async def test_a_caller_that_leaves_while_it_is_made_to_wait_is_noticed(wire: Wire, ends: list[Outcome]) -> None:
-    async def stops_reading(server: Peer) -> None:
-        server.writer.transport.pause_reading()
-
-    wire.plays((stops_reading,))
-    caller = await wire.caller(POST + b"Content-Length: 900000000\r\n" + END)
-    sending = asyncio.ensure_future(caller.follow((b"x" * 90_000_000,)))
-    assert await wire.soon(lambda: wire.engine.unread)
+@pytest.mark.parametrize(
+    ("size", "leaves"),
+    [(1_000_000, closes), (1_000_000, resets), (90_000_000, resets)],
+    ids=["all is sent, closes", "all is sent, resets", "it is made to wait, resets"],
+)
+@pytest.mark.parametrize("framing", [b"Content-Length: 900000000\r\n", CHUNKED], ids=["length", "chunked"])
+async def test_a_server_that_reads_nothing_is_told_that_its_caller_has_left(
+    wire: Wire, ends: list[Outcome], size: int, leaves, framing: bytes
+) -> None:
+    """At once, not behind the megabytes that the system keeps for it; and what ends there is no request."""
+    wire.plays((ASKED, stops_reading))
+    caller = await wire.caller(POST + framing + END, b"%x\r\n" % 900_000_000 if framing is CHUNKED else b"")
+    server = await wire.server.peer()
+    await server.until(lambda: END + END in server.seen)
+    sending = asyncio.ensure_future(caller.follow((size * b"x",)))
+    assert await wire.soon(sending.done if size < 9_000_000 else lambda: wire.engine.unread)
     sending.cancel()
-    await caller.follow((resets,))
+    await caller.follow((leaves,))
+    assert await wire.soon(lambda: has_been_reset(server))
     assert await wire.left_over() == (0, 0)
     assert [outcome.word for outcome in ends] == ["left"]
+
+
+def has_been_reset(peer: Peer) -> bool:
+    """Whether a peer that reads nothing has been told that its connection is broken off."""
+    looking = select.poll()
+    looking.register(peer.writer.get_extra_info("socket").fileno(), 0)
+    return any(seen & select.POLLERR for _, seen in looking.poll(0))
 
 
 async def test_a_consumer_that_keeps_gets_the_whole_answer(wire: Wire) -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from rollcall_proxy.wire import Consumer, Limits, Outcome, Settings
 from wirestage.cases import ASKED, CHUNKED, END, GET, HI, LENGTH_2, OK, POST
-from wirestage.raw import Peer, closes, pause, resets, until
+from wirestage.raw import closes, pause, reads_on, resets, stops_reading, until
 from wirestage.through import SETTINGS, Wire
 
 SHORT = Settings(head_time=0.1, body_time=0.1, idle_caller=0.1, idle_server=0.1, linger=0.1, callers=2, tick=0.02)
@@ -246,17 +246,45 @@ async def test_idle_connections_to_a_server_are_dropped(short: Wire) -> None:
 
 
 async def test_a_body_larger_than_memory_should_hold_makes_its_sender_wait(wire: Wire) -> None:
-    async def stops_reading(server: Peer) -> None:
-        server.writer.transport.pause_reading()
-
     wire.plays((stops_reading,))
     caller = await wire.caller(POST + b"Content-Length: 40000000\r\n" + END, pause())
     sending = asyncio.ensure_future(caller.follow((b"x" * 40_000_000,)))
     await asyncio.sleep(0.3)
     assert caller.writer.transport.get_write_buffer_size() > 10_000_000
-    (await wire.server.peer()).writer.transport.resume_reading()
+    await (await wire.server.peer()).follow((reads_on,))
     await sending
     await (await wire.server.peer()).until(lambda: len(wire.server.seen) > 40_000_000)
+
+
+async def test_an_early_answer_makes_nobody_read_on_for_a_server_that_is_behind(wire: Wire) -> None:
+    wire.plays((ASKED, stops_reading))
+    caller = await wire.caller(POST + b"Content-Length: 40000000\r\n" + END, pause())
+    sending = asyncio.ensure_future(caller.follow((b"x" * 40_000_000,)))
+    assert await wire.soon(lambda: wire.engine.unread)
+    server = await wire.server.peer()
+    await server.follow((HI,))
+    await caller.until(lambda: caller.seen == HI)
+    await asyncio.sleep(0.3)
+    assert caller.writer.transport.get_write_buffer_size() > 10_000_000
+    await server.follow((reads_on,))
+    await sending
+    await server.until(lambda: len(server.seen) > 40_000_000)
+    await caller.follow((GET + END,))
+    await server.until(lambda: server.seen.endswith(GET + END))
+
+
+async def test_what_a_server_behind_does_not_take_is_dropped_once_it_has_gone(wire: Wire) -> None:
+    wire.plays((ASKED, stops_reading), (ASKED, HI))
+    size = 40_000_000
+    caller = await wire.caller(POST + b"Content-Length: %d\r\n" % size + END, pause())
+    sending = asyncio.ensure_future(caller.follow((b"x" * size, GET + END)))
+    assert await wire.soon(lambda: wire.engine.unread)
+    server = await wire.server.peer()
+    await server.follow((HI,))
+    await caller.until(lambda: caller.seen == HI)
+    await server.follow((resets,))
+    await caller.until(lambda: caller.seen == HI + HI)
+    await sending
 
 
 def test_the_defaults_fit_gym() -> None:

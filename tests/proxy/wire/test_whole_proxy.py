@@ -13,7 +13,7 @@ from time import monotonic
 import pytest
 from wirestage import nginx as nginx_is
 from wirestage import page
-from wirestage.cases import ASKED, END, GET, HI, LOST, NO_HTTP, PASSES, REFUSED, RUNS, Case, Seen
+from wirestage.cases import ASKED, END, GET, HI, HOST, LOST, NO_HTTP, PASSES, REFUSED, RUNS, Case, Seen
 from wirestage.raw import Script, until
 from wirestage.whole import Whole, whole_proxy, with_owner
 
@@ -145,6 +145,24 @@ async def test_what_nginx_makes_of_it_is_listed(
     assert WRITES or cells(seen) == row[3:]
 
 
+ONE = [case for case in SAME if case.sent.count(HOST) < 2]  # nginx opens a connection to the server for each request
+
+
+@pytest.mark.parametrize("case", ONE, ids=[case.name for case in ONE])
+async def test_what_nginx_changes_of_what_passes_unchanged_is_listed(
+    whole: Whole, nginx: int, new: dict[str, page.Rows], case: Case
+) -> None:
+    def cells(seen: Seen) -> list[str]:
+        made = page.by_nginx(case.by_proxy, case.by_proxy, seen)
+        return [] if made == "the same" else [made]
+
+    wanted = TABLES["unchanged"].get(case.name, [])
+    seen = await whole.played(case, nginx, settled(cells, wanted))
+    if changed := cells(seen):
+        new["unchanged"][case.name] = changed
+    assert WRITES or changed == wanted
+
+
 @pytest.mark.parametrize("owned", [False, True], ids=["nobody's", "owned"])
 @pytest.mark.parametrize("name", REFUSED)
 async def test_a_request_with_two_readings_is_answered_400_and_reaches_nobody(
@@ -192,7 +210,9 @@ async def test_what_nginx_makes_of_what_is_refused_is_listed(
 @pytest.mark.skipif(WRITES, reason="the page is being written")
 def test_the_page_lists_nothing_else() -> None:
     """In the order of the cases, each of which has a name of its own."""
+    assert len({case.name for case in PASSES}) == len(PASSES)
     assert list(TABLES["differences"]) == [case.name for case in OTHER]
+    assert set(TABLES["unchanged"]) <= {case.name for case in ONE}
     assert list(TABLES["runs"]) == [case.name for case in RUNS]
     assert list(TABLES["refused"]) == list(REFUSED)
     assert list(TABLES["no_answer"]) == list(NO_ANSWER)

@@ -254,8 +254,8 @@ ANSWERS = [
         "several Set-Cookie",
         OK + b"Set-Cookie: a=1; Path=/\r\nSet-Cookie: b=2\r\nset-cookie: a=3\r\n" + LENGTH_2 + END + b"hi",
     ),
-    answers("a value that is no UTF-8", OK + b"X: \xe9\xff\r\n" + LENGTH_2 + END + b"hi"),
-    answers("an empty value", OK + b"X: \r\n" + LENGTH_2 + END + b"hi"),
+    answers("an answer with a value that is no UTF-8", OK + b"X: \xe9\xff\r\n" + LENGTH_2 + END + b"hi"),
+    answers("an answer with an empty value", OK + b"X: \r\n" + LENGTH_2 + END + b"hi"),
     answers("a reason of one's own", b"HTTP/1.1 299 All is f\xefne, really\r\n" + LENGTH_2 + END + b"hi"),
     answers("an empty reason", b"HTTP/1.1 200 \r\n" + LENGTH_2 + END + b"hi"),
     answers(
@@ -275,8 +275,10 @@ ANSWERS = [
     answers("500 with a body", b"HTTP/1.1 500 Internal Server Error\r\n" + LENGTH_2 + END + b"hi"),
     answers("a redirect is not followed", b"HTTP/1.1 307 x\r\nLocation: /y\r\nContent-Length: 0\r\n" + END),
     answers("gzip stays as it is", OK + b"Content-Encoding: gzip\r\n" + LENGTH_2 + END + b"\x1f\x8b"),
-    answers("one chunk", OK + CHUNKED + END + b"2\r\nhi\r\n0\r\n\r\n"),
-    answers("trailers", OK + b"Trailer: X-Sum\r\n" + CHUNKED + END + b"2\r\nhi\r\n0\r\nX-Sum: \xe9\r\n\r\n"),
+    answers("an answer with one chunk", OK + CHUNKED + END + b"2\r\nhi\r\n0\r\n\r\n"),
+    answers(
+        "an answer with trailers", OK + b"Trailer: X-Sum\r\n" + CHUNKED + END + b"2\r\nhi\r\n0\r\nX-Sum: \xe9\r\n\r\n"
+    ),
     answers(
         "chunks as they come", OK + CHUNKED + END + b"2\r\nhi\r\n", pause(), b"3\r\nyou\r\n", pause(), b"0\r\n\r\n"
     ),
@@ -288,9 +290,16 @@ ANSWERS = [
         pause(),
         b"8\r\ndata: 2\n\r\n0\r\n\r\n",
     ),
-    answers("a body in pieces", OK + LENGTH_2 + END, pause(), b"h", pause(), b"i"),
+    answers("an answer in pieces", OK + LENGTH_2 + END, pause(), b"h", pause(), b"i"),
     answers(
-        "a head in pieces", b"HTTP/1.1 2", pause(), b"00 OK\r\nConten", pause(), b"t-Length: 2\r\n\r", pause(), b"\nhi"
+        "an answer whose head comes in pieces",
+        b"HTTP/1.1 2",
+        pause(),
+        b"00 OK\r\nConten",
+        pause(),
+        b"t-Length: 2\r\n\r",
+        pause(),
+        b"\nhi",
     ),
     answers("a length is not made into chunks", OK + b"Content-Length: 300000\r\n" + END + b"x" * 300_000),
     answers(

@@ -37,7 +37,8 @@ def cells_of(direct: Seen, through: Seen) -> list[str]:
 
 def by_nginx(direct: Seen, proxied: Seen, nginx: Seen) -> str:
     """nginx's changes in one cell; fields that it writes anew in every message are left out."""
-    if refused := re.match(rb"HTTP/1\.1 (4\d\d|5\d\d)", nginx.caller):
+    refused = re.match(rb"HTTP/1\.1 (4\d\d|5\d\d)", nginx.caller)
+    if refused and not proxied.caller.startswith(refused[0]):
         return f"answers {refused[1].decode()}"
     if plain(nginx) == plain(proxied):
         return "the same"

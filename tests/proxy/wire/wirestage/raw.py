@@ -174,3 +174,13 @@ class Server:
 async def call(port: int) -> Peer:
     """A caller's connection."""
     return Peer(*await asyncio.open_connection("127.0.0.1", port, limit=1 << 20))
+
+
+async def stops_reading(peer: Peer) -> None:
+    """Read nothing more, until `reads_on`."""
+    peer.writer.transport.pause_reading()
+
+
+async def reads_on(peer: Peer) -> None:
+    """Read again."""
+    peer.writer.transport.resume_reading()
