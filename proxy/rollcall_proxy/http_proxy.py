@@ -9,6 +9,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from http import HTTPStatus
@@ -175,13 +176,15 @@ class HttpProxy:
         """Connect to the first of a host's addresses that answers. Raises OSError."""
         *others, last = await self._reach.resolved(host, port)
         loop = asyncio.get_running_loop()
+
+        def tunnel() -> Tunnel:
+            return Tunnel(self._abroad.turn, request)
+
         for found in others:
-            try:
-                await loop.create_connection(lambda: Tunnel(request), found, port)
-            except OSError:
-                continue
-            return
-        await loop.create_connection(lambda: Tunnel(request), last, port)
+            with suppress(OSError):
+                await loop.create_connection(tunnel, found, port)
+                return
+        await loop.create_connection(tunnel, last, port)
 
     def _work(self, request: wire.Exchange, work: Awaitable[None]) -> None:
         """Let a coroutine answer; it is cancelled when the caller leaves."""

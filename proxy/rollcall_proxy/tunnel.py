@@ -1,25 +1,26 @@
 """The far end of a CONNECT (RFC 9110 9.3.6): bytes both ways, and each direction ends by itself.
 
-A side that is behind makes the other one wait, as in the engine.
+A side that is behind makes the other one wait, as in the engine; one that breaks off breaks off the other.
 """
 
 import asyncio
-from typing import cast
 
 from . import wire
+from .wire.sending import Sending, Turn
 
 
-class Tunnel(asyncio.Protocol):
+class Tunnel(Sending):
     """A connection to a server, opened for one CONNECT. It is the exchange's taker (`wire.exchange.Taker`)."""
 
-    def __init__(self, exchange: wire.Exchange) -> None:
+    def __init__(self, turn: Turn, exchange: wire.Exchange) -> None:
+        super().__init__(turn)
         self._exchange = exchange
-        self._caller_ended = self._server_ended = self._over = False
+        self.behind = self._caller_ended = self._server_ended = self._over = False
 
     # What the connection does.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        super().connection_made(transport)
         self._exchange.switch(wire.AnswerHead(200, b"Connection established", []))
         self._exchange.give_to(self)
 
@@ -38,45 +39,40 @@ class Tunnel(asyncio.Protocol):
             self._exchange.cut()
 
     def pause_writing(self) -> None:
-        """Not by the engine's own pause, under which a caller that has ended its direction counts as one that left."""
-        if not self._exchange.left:
-            self._exchange.caller.transport.pause_reading()
+        self.behind = True
+        self._exchange.caller_waits()
 
     def resume_writing(self) -> None:
-        if not self._exchange.left:
-            self._exchange.caller.transport.resume_reading()
+        self.behind = False
+        self._exchange.caller_goes_on()
 
     # What the caller does.
 
     def request_piece(self, piece: bytes) -> None:
-        if not self._transport.is_closing():
-            self._transport.write(piece)
+        self.write(piece)
 
     def request_end(self, trailers: wire.Fields) -> None:
         self._caller_ended = True
-        if not self._transport.is_closing():
-            self._transport.write_eof()
+        self.end_writing()
         self._end_if_both()
 
     def caller_behind(self) -> None:
-        if not self._transport.is_closing():
-            self._transport.pause_reading()
+        if not self.transport.is_closing():
+            self.transport.pause_reading()
 
     def caller_ready(self) -> None:
-        if not self._transport.is_closing():
-            self._transport.resume_reading()
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def caller_left(self, detail: str) -> None:
-        """What it had sent until its end is still sent on; after a reset nobody wants that."""
+        """What it had sent until its end still arrives; without an end it has broken off."""
         self._over = True
-        self._transport.close() if self._caller_ended else self._transport.abort()
+        self.close() if self._caller_ended else self.reset()
 
     def over(self) -> None:
         self._over = True
-        self._transport.close()
+        self.close()
 
     def _end_if_both(self) -> None:
         if self._caller_ended and self._server_ended and not self._over:
-            self._over = True
-            self._transport.close()
             self._exchange.end_tunnel()
