@@ -13,11 +13,12 @@ from rollcall_collector.contract.calls import CallKey
 from rollcall_collector.contract.context_limit import refused_for_length
 from rollcall_collector.contract.excerpt import clean, excerpt_of
 from rollcall_collector.contract.exchange import Role, Tag, What
+from rollcall_collector.contract.remembering import remembered
 
 from . import wire
 from .clock import now
 from .encoding import beginning
-from .owners import ASKED, COOKIE, Head, Owner, token_of, without_url_owner
+from .owners import ASKED, COOKIE, DEEPEST, LISTS, Head, Owner, token_of, without_url_owner
 from .roles import role_of, without_prefix
 from .upstream import Upstream, UpstreamError
 
@@ -160,7 +161,8 @@ def taken_in(id: str, upstream: Upstream, request: wire.RequestHead, head: Head,
     route, method = route_of(head.path), request.method.decode()
     if owner is None:
         return Exchange(id, upstream, role_of(upstream.kind, route), owner, head, request, method)
-    role, depth = role_of(upstream.kind, route, owner.role), owner.depth + 1
+    role = role_of(upstream.kind, route, owner.role)
+    depth = owner.depth + 1 if owner.depth < DEEPEST else DEEPEST
     return Exchange(id, upstream, role, owner, head, request, method, owner.dispatch, depth)
 
 
@@ -206,7 +208,7 @@ def _read(status: int | None, text: str) -> tuple[str, bool]:
 _read_before = lru_cache(maxsize=512)(_read)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def route_of(path: str) -> str:
     """The path as the server's own routes name it."""
     return without_prefix(without_url_owner(path))
@@ -222,13 +224,13 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-@lru_cache(maxsize=512)
+@remembered(512)
 def stored_route(path: str) -> str:
     """`Exchange.route` as it is kept: some servers take a key as a part of it."""
     return clean(storable(route_of(path)[:_PATH]))[:_PATH]
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def stored_method(method: str) -> str:
     """A request's method as it is kept."""
     return storable(method[:_METHOD])
@@ -259,11 +261,12 @@ def origin_form(target: str, method: str = "GET") -> str:
 
 
 def head_from(request: wire.RequestHead) -> Head:
-    """What the ways to name an owner look at."""
-    fields = {}
+    """What the ways to name an owner look at; of a field that is no list the last one counts."""
+    fields: dict[str, str] = {}
     for name, value in request.fields:
         if (asked := ASKED.get(name.lower())) is not None:
-            fields[asked] = value.decode("latin-1")
+            text = value.decode("latin-1")
+            fields[asked] = fields[asked] + LISTS[asked] + text if asked in fields and asked in LISTS else text
     target = in_text(request.target)
     if not target.startswith("/"):
         target = origin_form(target, request.method.decode())

@@ -27,10 +27,17 @@ def request_fields(fields: Fields, owner: str | None) -> Fields:
 
 
 def give_to_run(fields: Fields, owner: str, trace: str) -> None:
-    """Let an outermost `/run` carry its owner in W3C baggage, and a trace id where it has no `traceparent`."""
+    """Let an outermost `/run` carry its owner in W3C baggage, and a trace id where it has no `traceparent`.
+
+    Of several `baggage` fields OpenTelemetry for Python reads the first, so the owner is put behind what that has.
+    """
     member = f"{BAGGAGE_KEY}={quote(owner, safe='~')}".encode()
-    members = [*values_of(fields, b"baggage"), member]
-    fields[:] = [*without(fields, b"baggage"), (b"baggage", b", ".join(members))]
+    for place, (name, value) in enumerate(fields):
+        if name.lower() == b"baggage":
+            fields[place] = (name, value + b", " + member if value else member)
+            break
+    else:
+        fields.append((b"baggage", member))
     if not values_of(fields, b"traceparent"):
         fields.append((b"traceparent", f"00-{trace}-{token_hex(8)}-01".encode()))
 

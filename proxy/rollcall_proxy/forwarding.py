@@ -125,6 +125,8 @@ async def _digested(request: wire.Exchange, exchange: Exchange) -> None:
 class _Digesting:
     """Takes a request's body piece by piece, and keeps nothing of it but the digest."""
 
+    behind = False
+
     def __init__(self, exchange: Exchange) -> None:
         self.request_piece = exchange.passes
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -8,11 +8,11 @@ an earlier one has overruled and that names another dispatch is recorded as a co
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from secrets import token_hex
 from urllib.parse import quote, unquote
 
 from rollcall_collector.contract.identity import Identity
+from rollcall_collector.contract.remembering import remembered
 
 from .carriers import Carriers
 from .roles import ROLLOUT_PREFIX
@@ -30,9 +30,15 @@ ASKED = {
     for name in (_OWNER_FIELD, SESSION_FIELD.lower(), "baggage", "content-encoding", "cookie", "origin", "traceparent")
 }
 """The fields of a request that are read as text, by their names as bytes."""
+LISTS = {"baggage": ",", "content-encoding": ",", "cookie": ";"}
+"""Those of them that may come in several lines, with what joins these (RFC 9110 5.3, RFC 6265 5.4)."""
+DEEPEST = 999
+"""The depth of an exchange, above which nothing is counted: of an owner's three digits."""
+_LONGEST_SERVER = 300
+"""Characters of a server's name in an owner; a longer one is not said."""
 _TOKEN = re.compile(
     r"v1~(?P<dispatch>-|[A-Za-z0-9][A-Za-z0-9._-]{0,99})~(?P<exchange>[A-Za-z0-9._-]{1,120})"
-    r"~(?P<depth>\d{1,3})~(?P<role>[a-z_]{1,20})~(?P<server>[A-Za-z0-9._%-]{0,300})"
+    r"~(?P<depth>[0-9]{1,3})~(?P<role>[a-z_]{1,20})~(?P<server>[A-Za-z0-9._%-]{0,300})"
 )
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-(?P<trace>[0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
@@ -88,7 +94,7 @@ Ways = Mapping[Way, str]
 def by_header(head: Head, _: Carriers) -> Owner | None:
     """Rollcall's own field, minted by a proxy and echoed by the attach."""
     token = head.fields.get(_OWNER_FIELD)
-    return None if token is None else parse_token(token, "header")
+    return None if token is None else _parsed(token)
 
 
 def by_url(head: Head, _: Carriers) -> Owner | None:
@@ -191,14 +197,19 @@ def by_token_alone(head: Head) -> Owner | None:
     return find_owner(head, _NO_CARRIERS, _BY_TOKEN)
 
 
-@lru_cache(maxsize=4096)
 def parse_token(text: str, by: str) -> Owner | None:
-    """The owner that a token names, or None where it is none."""
+    """The owner that a token names, or None where it is none; `by` is the way that found the token."""
+    owner = _parsed(text)
+    return None if owner is None else replace(owner, by=by)
+
+
+@remembered(4096)
+def _parsed(text: str) -> Owner | None:
     found = _TOKEN.fullmatch(text)
     if found is None:
         return None
     dispatch = None if found["dispatch"] == "-" else found["dispatch"]
-    return Owner(dispatch, found["exchange"], int(found["depth"]), found["role"], unquote(found["server"]), by)
+    return Owner(dispatch, found["exchange"], int(found["depth"]), found["role"], unquote(found["server"]))
 
 
 def token_of(dispatch: str | None, exchange: str, depth: int, role: str, server: str) -> str:
@@ -206,9 +217,10 @@ def token_of(dispatch: str | None, exchange: str, depth: int, role: str, server:
     return f"v1~{dispatch or '-'}~{exchange}~{depth}~{role}~{_quoted(server)}"
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _quoted(server: str) -> str:
-    return quote(server, safe="")
+    quoted = quote(server, safe="")
+    return quoted if len(quoted) <= _LONGEST_SERVER else ""
 
 
 def body_carrier(identity: Identity) -> str:

@@ -1,7 +1,6 @@
 """Which part in a rollout an exchange plays, from the server's kind and the path."""
 
 import re
-from functools import lru_cache
 
 from rollcall_collector.contract.exchange import Kind, Role
 
@@ -21,7 +20,6 @@ _FIXED: dict[str, Role] = {
 }
 
 
-@lru_cache(maxsize=4096)
 def role_of(kind: Kind, path: str, parent_role: str | None = None) -> Role:
     """The role of an exchange; `parent_role` is that of the exchange on whose behalf it is made.
 

@@ -1,5 +1,7 @@
 """What passes through is what was sent: header fields, targets, statuses."""
 
+import re
+
 import pytest
 from proxystage.raw import Peer, asked, post
 from proxystage.world import World
@@ -85,6 +87,54 @@ async def test_fields_of_one_hop_are_not_passed_on(world: World) -> None:
     back = {line.partition(b":")[0].lower() for line in head[1:]}
     assert sent - {b"connection"} == {b"host", b"content-length", b"x-k", b"te"}
     assert back - {b"connection"} == {b"x-stay", b"content-length"}
+
+
+async def test_the_owner_that_rollcall_names_is_no_field_of_one_hop(world: World) -> None:
+    """Whatever a caller's Connection says; the caller's own ends here all the same."""
+    request = post("/v1/x", b"{}", "Connection: Rollcall-Owner, X-Drop", "X-Drop: 1", "Rollcall-Owner: mine")
+    wire, _, _ = await through(world, OK, request)
+    [sent] = wire.requests
+    assert sent.count(b"Rollcall-Owner: ") == 1
+    assert b"Rollcall-Owner: v1~-~" in sent
+    assert b"X-Drop" not in sent
+
+
+BAGGAGE = [
+    ([], [b"baggage: <owner>"]),
+    (["BagGage: A=1;P"], [b"BagGage: A=1;P, <owner>"]),
+    (
+        ["Baggage: a=1", "X: y", "baggage: B=%20", "X: z"],
+        [b"Baggage: a=1, <owner>", b"X: y", b"baggage: B=%20", b"X: z"],
+    ),
+    (["baggage:", "Connection: Baggage, traceparent"], [b"baggage: <owner>"]),
+]
+
+
+@pytest.mark.parametrize(("sent", "expected"), BAGGAGE)
+async def test_a_run_has_its_owner_behind_the_first_baggage_and_all_else_where_it_was(
+    world: World, sent: list[str], expected: list[bytes]
+) -> None:
+    """In the spelling in which it came; a trace id is added."""
+    wire = Wire(b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n" + b'{"reward":10}')
+    await world.stands_at((await world.serves_raw(wire.script)).url, "agent", "agent")
+    await world.expects(("agent", 0, 0))
+    row = b'{"_ng_task_index": 0, "_ng_rollout_index": 0}'
+    await asked(world.listeners["agent"], post("/run", row, "Rollcall-Session: s-1", *sent))
+    lines = [re.sub(rb"rollcall-owner=v1~\S+", b"<owner>", line) for line in end_to_end(wire.lines[3:])]
+    trace = lines.pop()
+    assert (lines, trace.partition(b": ")[0]) == (expected, b"traceparent")
+
+
+async def test_an_owner_in_one_of_several_baggage_fields_is_found(world: World) -> None:
+    """As one list, whatever the lines are (RFC 9110 5.3); Cookie too, where a proxy has split it."""
+    token = "v1~d-1~e.1~1~agent~a"
+    for fields in (
+        (f"Baggage: a=1, rollcall-owner={token}", "baggage: b=2"),
+        ("Baggage: a=1", f"baggage: b=2, rollcall-owner={token}"),
+        (f"Cookie: a=1; rollcall-owner={token}", "Cookie: b=2"),
+    ):
+        wire, _, _ = await through(world, OK, post("/v1/x", b"{}", *fields))
+        assert b"Rollcall-Owner: v1~d-1~" in wire.requests[0], fields
 
 
 VALUES = {"utf-8": b"caf\xc3\xa9", "latin-1": b"caf\xe9", "quoted": b'W/"x"; q=0.1', "cookie": b"a=1; b=%20;c"}

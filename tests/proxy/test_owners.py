@@ -7,7 +7,7 @@ from aiohttp import web
 from proxystage.fakes import OWNER, RESULT, Caller, FakeServer, Said
 from proxystage.world import World, cause, told
 from rollcall_proxy.carriers import Carriers
-from rollcall_proxy.owners import Head, Owner, find_owner
+from rollcall_proxy.owners import Head, Owner, find_owner, token_of
 
 FAILING = {"/v1/responses": Said("bad", 400)}
 PREFIX = "/ng-rollout/{}/v1/responses"
@@ -146,3 +146,29 @@ def test_an_owner_is_read_back_as_it_was_minted() -> None:
     """What the attach echoes means what the proxy said."""
     for owner in (Owner("d-1", "abc.7", 2, "verify", "a b/c"), Owner(None, "abc.8", 0, "aggregate_metrics")):
         assert find_owner(Head("/x", {OWNER.lower(): owner.token()}), Carriers()) == owner
+
+
+async def test_what_a_proxy_mints_another_can_read_however_deep_it_is(world: World) -> None:
+    """In a circle of calls too: above 999 the depth is not counted."""
+    model = FakeServer("model", {"/v1/responses": Said({})})
+    await world.registers(model=model)
+    token = "v1~d-1~e.1~998~agent~a"
+    for depth in (999, 999, 999):
+        await world.ask("POST", world.listeners["model"] + "/v1/responses", {}, {OWNER: token})
+        token = model.heard[-1].fields[OWNER]
+        owner = find_owner(Head("/x", {OWNER.lower(): token}), Carriers())
+        assert owner is not None
+        assert (owner.dispatch, owner.depth) == ("d-1", depth)
+
+
+@pytest.mark.parametrize(("server", "read"), [("é" * 50, "é" * 50), ("é" * 51, "")])
+def test_a_server_whose_name_is_too_long_for_an_owner_is_not_named(server: str, read: str) -> None:
+    """The dispatch counts, and must be readable."""
+    found = find_owner(Head("/x", {OWNER.lower(): token_of("d-1", "e.1", 1, "agent", server)}), Carriers())
+    assert found is not None
+    assert (found.dispatch, found.server) == ("d-1", read)
+
+
+def test_digits_of_other_scripts_are_no_depth() -> None:
+    """A token is ASCII."""
+    assert find_owner(Head("/x", {OWNER.lower(): "v1~d~e~\u0663~x~"}), Carriers()) is None

@@ -8,7 +8,6 @@ the contract says "non-null", an answer without an error says so with null or no
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal
 
 import orjson
@@ -16,6 +15,7 @@ import orjson
 from .event_stream import Event
 from .json_skimming import Wanted
 from .json_text import read_json
+from .remembering import remembered
 
 Dialect = Literal["responses", "chat", "messages"]
 
@@ -47,7 +47,7 @@ class Failure:
     part: str = ""
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def dialect_of_path(path: str) -> Dialect | None:
     """The API of a generation route by the end of its path: providers put prefixes of their own in front."""
     path = path.rstrip("/")

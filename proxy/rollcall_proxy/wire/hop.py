@@ -6,8 +6,9 @@ from .limits import Address
 
 _HOP = frozenset(b"connection keep-alive proxy-connection te upgrade".split())
 _OF_REQUESTS = _HOP | {b"expect"}
-_FRAMES = frozenset(b"content-length host transfer-encoding".split())
-"""Connection may name them; they say where the message ends and to whom it goes, here as well."""
+_FOR_ALL = frozenset(b"content-length host transfer-encoding baggage rollcall-owner traceparent".split())
+"""Connection may name them; they say where the message ends, to whom it goes and on whose behalf, here as well
+(RFC 9110 7.6.1: what is meant for every recipient must not be named there)."""
 _NOTHING = frozenset[bytes]()
 
 
@@ -71,7 +72,7 @@ def _request(head: RequestHead, fields: Fields) -> bytes:
 def _dropped(head: RequestHead | AnswerHead, keeps_upgrade: bool) -> frozenset[bytes]:
     if _HOP.isdisjoint(head.noted):
         return _NOTHING
-    dropped = _HOP.union(tokens(head, b"connection")) - _FRAMES
+    dropped = _HOP.union(tokens(head, b"connection")) - _FOR_ALL
     return dropped - {b"upgrade"} if keeps_upgrade else dropped
 
 
