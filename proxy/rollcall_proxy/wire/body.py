@@ -4,10 +4,10 @@ A reader is fed what arrives and gives the body's bytes in it. Once `done`, `res
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
-from .head import AnswerHead, Fields, FramingError, RequestHead, read_trailers, refuse_bare
+from .head import AnswerHead, Fields, FramingError, RequestHead, read_trailers, refuse_bare, tokens
 
 Framing = Literal["none", "length", "chunked", "close"]
 
@@ -65,7 +65,7 @@ class Reader(Protocol):
 def reader(framing: Framing, head: RequestHead | AnswerHead) -> Reader | None:
     """The reader of a message's body, None where it has none."""
     if framing == "chunked":
-        return Chunks()
+        return Chunks(tokens(head, b"connection") if b"connection" in head.noted else ())
     if framing == "close":
         return UntilClosed()
     if framing == "length" and (length := int(head.noted[b"content-length"][0])):
@@ -107,13 +107,17 @@ class UntilClosed:
 
 
 class Chunks:
-    """A chunked body; what lies in one read comes out as one piece."""
+    """A chunked body; what lies in one read comes out as one piece.
 
-    __slots__ = ("_kept", "_left", "_step", "done", "rest", "trailers")
+    `of_the_hop`: names of trailers that are not passed on, since Connection names them (RFC 9110 7.6.1).
+    """
+
+    __slots__ = ("_kept", "_left", "_of_the_hop", "_step", "done", "rest", "trailers")
     ends_with_connection = False
 
-    def __init__(self) -> None:
+    def __init__(self, of_the_hop: Sequence[bytes] = ()) -> None:
         self._kept, self._left, self.done, self.rest = b"", 0, False, b""
+        self._of_the_hop = of_the_hop
         self.trailers: Fields = []
         self._step: _Step = Chunks._size  # no bound method: it would keep its own object alive
 
@@ -168,7 +172,8 @@ class Chunks:
             if len(data) - at >= _TRAILERS_LIMIT:
                 raise FramingError("the trailers are too long")
             return None
-        self.trailers, self.done = read_trailers(data[at:end]), True
+        trailers, self.done = read_trailers(data[at:end]), True
+        self.trailers = [pair for pair in trailers if pair[0].lower() not in self._of_the_hop]
         return end
 
 

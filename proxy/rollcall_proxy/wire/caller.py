@@ -42,6 +42,7 @@ class CallerConnection(Sending):
 
     __slots__ = (
         "_behind",
+        "_blank",
         "_body",
         "_due",
         "_engine",
@@ -70,6 +71,7 @@ class CallerConnection(Sending):
         self._taken_by: Take | None = None
         self._body: Reader | None = None
         self._exchange: Exchange | None = None
+        self._blank = False  # an empty line has been read before the request
         self._behind = self.paused = self._lingers = self._surplus = False
         self._due = 0  # bytes of the body that must come before the deadline
         self.deadline = engine.now() + engine.settings.idle_caller
@@ -175,7 +177,8 @@ class CallerConnection(Sending):
         elif closes:
             self._linger()
         else:
-            self.deadline = self._engine.now() + self._engine.settings.idle_caller
+            settings = self._engine.settings
+            self.deadline = self._engine.now() + (settings.head_time if self._kept else settings.idle_caller)
             self.resume()
             if self._kept:
                 self._engine.loop.call_soon(self._next)
@@ -253,8 +256,10 @@ class CallerConnection(Sending):
             self._refuse(error.status, str(error))
 
     def _head(self) -> RequestHead | None:
-        if self._kept.startswith(b"\r\n"):
-            self._kept = self._kept[2:]  # RFC 9112 2.2: an empty line before a request means nothing
+        if self._kept.startswith(b"\r\n") and not self._blank:
+            # RFC 9112 2.2: an empty line before a request means nothing. A second one is no request, or else
+            # who sends nothing but empty lines would have a connection for ever.
+            self._kept, self._blank = self._kept[2:], True
         if not self._kept:
             return None
         end = end_of_head(self._kept, self._engine.settings.head_limit, self._searched)
@@ -263,7 +268,7 @@ class CallerConnection(Sending):
             if not may_become_request(self._kept):
                 raise FramingError("this is no HTTP/1.1 request")
             return None
-        block, self._kept = self._kept[:end], self._kept[end:]
+        block, self._kept, self._blank = self._kept[:end], self._kept[end:], False
         return read_request(block)
 
     def _begin(self, head: RequestHead) -> None:

@@ -16,13 +16,14 @@ def request_to_server(head: RequestHead, address: Address) -> bytes:
     """A request's head for the server, without the fields of the caller's hop."""
     fields = head.fields
     if head.minor == 0 and b"host" not in head.noted:  # HTTP/1.0 needs none, HTTP/1.1 does (RFC 9112 3.2)
-        fields = [(b"Host", b"%b:%d" % (address.host.encode(), address.port)), *fields]
+        host = f"[{address.host}]" if ":" in address.host else address.host  # RFC 3986 3.2.2
+        fields = [(b"Host", b"%b:%d" % (host.encode(), address.port)), *fields]
     if _OF_REQUESTS.isdisjoint(head.noted):
         return _request(head, fields)
     wanted = upgrade_of(head)
     dropped = _dropped(head, keeps_upgrade=wanted)
-    if expects_continue(head):
-        dropped |= {b"expect"}
+    if b"100-continue" in tokens(head, b"expect"):
+        fields = [*_without(fields, frozenset([b"expect"])), *_other_expectations(head)]
     if b"trailers" in tokens(head, b"te"):
         fields = [
             *_without(fields, dropped),
@@ -38,12 +39,12 @@ def request_to_server(head: RequestHead, address: Address) -> bytes:
 
 def answer_to_caller(head: AnswerHead, framing: Framing, minor: int, closes: bool) -> bytes:
     """An answer's head for a caller that speaks HTTP/1.`minor`; `closes` says that the connection ends with it."""
-    upgraded = head.status == 101
-    dropped = _dropped(head, keeps_upgrade=upgraded or head.status == 426)
+    upgrades = head.status in (101, 426) and b"upgrade" in head.noted
+    dropped = _dropped(head, keeps_upgrade=upgrades)
     if minor == 0:
         dropped |= {b"transfer-encoding", b"trailer"}
     fields = _without(head.fields, dropped)
-    if upgraded or head.status == 426:  # RFC 9110 15.5.22: its Upgrade field says what to upgrade to
+    if upgrades:  # RFC 9110 15.5.22: its Upgrade field says what to upgrade to
         fields = [*fields, (b"Connection", b"Upgrade, close" if closes else b"Upgrade")]
     elif closes and minor == 1:
         fields = [*fields, (b"Connection", b"close")]
@@ -67,6 +68,13 @@ def stays_open(head: RequestHead | AnswerHead) -> bool:
 
 def _request(head: RequestHead, fields: Fields) -> bytes:
     return written(b"%b %b HTTP/1.1" % (head.method, head.target), fields)
+
+
+def _other_expectations(head: RequestHead) -> Fields:
+    """What is expected beside 100, which the hop itself gives; in HTTP/1.0 it means nothing (RFC 9110 10.1.1)."""
+    members = [member for value in head.noted[b"expect"] for member in value.split(b",")]
+    others = b",".join([each for each in members if each.strip(b" \t").lower() != b"100-continue"])
+    return [(b"Expect", others.strip(b" \t"))] if others else []
 
 
 def _dropped(head: RequestHead | AnswerHead, keeps_upgrade: bool) -> frozenset[bytes]:

@@ -49,6 +49,7 @@ class ServerConnection(Sending):
         "_awaiting",
         "_began",
         "_body",
+        "_early",
         "_engine",
         "_eof",
         "_gone",
@@ -75,6 +76,7 @@ class ServerConnection(Sending):
         self._awaiting: Awaiting | None = None
         self._limits = NO_LIMITS
         self._body: Reader | None = None
+        self._early: AnswerHead | None = None  # begins a tunnel once the request is whole
         self._request, self._kept = _NO_REQUEST, b""
         self._began = self._sent = self._answered = self._tunnel = self._paused = self._eof = False
         self._unproven = False  # it was idle, and may have been closed meanwhile
@@ -105,6 +107,8 @@ class ServerConnection(Sending):
             self.end_writing()
         elif self._answered:
             self._leave()
+        elif self._early is not None and self._awaiting is not None:
+            self._switch(self._awaiting, self._early)
 
     def pause(self) -> None:
         """Read nothing more for now: the caller is behind."""
@@ -151,6 +155,8 @@ class ServerConnection(Sending):
         elif not self._began:
             if limits.first is not None and since >= limits.first:
                 self._fail(Outcome("timeout", f"no answer within {limits.first:g} s", "first"))
+        elif self._early is not None:
+            return  # it waits for the caller
         elif limits.idle is not None and now - self._touched >= limits.idle and not self._paused:
             self._fail(Outcome("timeout", f"nothing more of the answer within {limits.idle:g} s", "idle"))
 
@@ -178,7 +184,10 @@ class ServerConnection(Sending):
             else:
                 searched = len(self._kept)
                 self._kept += data
-                self._heads(self._awaiting, searched)
+                if self._early is None:
+                    self._heads(self._awaiting, searched)
+                elif len(self._kept) > self._engine.settings.head_limit:
+                    raise FramingError("a new protocol began before the request was whole")
         except FramingError as error:
             self._fail(Outcome("no_http", str(error)))
 
@@ -253,10 +262,9 @@ class ServerConnection(Sending):
             raise FramingError("a change of protocol for which nobody asked")
         rest, self._kept, self._began = self._kept, b"", True
         if head.status == 101 or (self._request.method == b"CONNECT" and head.status < 300):
-            self._tunnel, self._reusable = True, False
-            awaiting.switched(head)
-            if rest and self._awaiting is not None:
-                awaiting.answer_piece(rest)
+            self._reusable, self._kept, self._early = False, rest, head
+            if self._sent:  # else it waits: no other protocol begins within a request (RFC 9110 7.8)
+                self._switch(awaiting, head)
             return
         framing = framing_of_answer(head, self._request.method)
         body = reader(framing, head)
@@ -273,6 +281,12 @@ class ServerConnection(Sending):
             return
         self._body = body
         self._took(awaiting, body, piece)
+
+    def _switch(self, awaiting: Awaiting, head: AnswerHead) -> None:
+        rest, self._kept, self._early, self._tunnel = self._kept, b"", None, True
+        awaiting.switched(head)
+        if rest and self._awaiting is not None:
+            awaiting.answer_piece(rest)
 
     def _feed(self, awaiting: Awaiting, body: Reader, data: bytes) -> None:
         self._took(awaiting, body, body.feed(data))

@@ -1,6 +1,9 @@
 """What callers and servers see of each other through the engine, byte for byte."""
 
+import socket
+
 import pytest
+from rollcall_proxy.wire import Address
 from wirestage.cases import ASKED, END, GET, HI, NO_HTTP, PASSES, REFUSED, Case, Seen
 from wirestage.through import Wire
 
@@ -71,3 +74,13 @@ async def test_a_request_that_comes_together_with_an_answer_is_not_mixed_up_with
         caller.writer.write(GET + END)
     await caller.until(lambda: len(caller.seen) == 29 * len(HI))
     assert (caller.seen, server.seen) == (29 * HI, 30 * (GET + END))
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="there is no IPv6")
+async def test_an_old_request_names_a_server_of_ipv6_in_brackets(wire: Wire) -> None:
+    wire.address = Address(f"::ffff:{wire.address.host}", wire.server_port)
+    caller = await wire.caller(b"GET / HTTP/1.0\r\n" + END)
+    server = await wire.server.peer()
+    await server.until(lambda: END + END in server.seen)
+    assert server.seen == b"GET / HTTP/1.1\r\nHost: [::ffff:127.0.0.1]:%d\r\n\r\n" % wire.server_port
+    await caller.close()

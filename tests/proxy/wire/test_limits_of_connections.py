@@ -76,6 +76,32 @@ async def test_a_head_that_does_not_come_whole_in_time_ends_the_connection(short
     assert (caller.seen, caller.end) == (b"", "closed")
 
 
+@pytest.mark.parametrize("step", [END, b"\r"], ids=["CRLF", "CR"])
+async def test_empty_lines_do_not_keep_a_connection(short: Wire, step: bytes) -> None:
+    drops = [each for _ in range(40) for each in (step, pause(0.05))]
+    caller = await short.caller(*drops)
+    assert (caller.seen[:13], caller.end) == (b"HTTP/1.1 400 ", "closed")
+
+
+@pytest.mark.parametrize(
+    "lines", [(END + END,), (END, pause(), END), (END + b"\r", pause(), b"\n"), (b"\r", pause(), b"\n\r\n")]
+)
+async def test_one_empty_line_is_ignored_however_it_comes_and_no_second_one(wire: Wire, lines) -> None:
+    wire.plays((ASKED, HI))
+    caller = await wire.caller(GET + END, until(b"hi"), *lines, pause(), GET + END)
+    await caller.until(lambda: False)
+    assert (caller.seen[: len(HI) + 13], caller.end) == (HI + b"HTTP/1.1 400 ", "closed")
+    assert wire.server.seen == GET + END
+
+
+@pytest.mark.parametrize("lines", [(END,), (b"\r", pause(), b"\n")], ids=["at once", "in pieces"])
+async def test_an_empty_line_behind_a_body_is_ignored(wire: Wire, lines) -> None:
+    wire.plays((until(b"ho"), HI, until(GET + END), HI))
+    caller = await wire.caller(POST + LENGTH_2 + END + b"ho", until(b"hi"), *lines, GET + END)
+    await caller.until(lambda: caller.seen == HI + HI)
+    assert wire.server.seen == POST + LENGTH_2 + END + b"ho" + GET + END
+
+
 async def test_an_idle_caller_is_closed(short: Wire) -> None:
     short.plays((ASKED, HI))
     caller = await short.caller(GET + END)

@@ -3,13 +3,11 @@
 import asyncio
 
 import pytest
-from wirestage.cases import ASKED, END, GET, HI
-from wirestage.raw import closes, eof, pause, reads_on, resets, stops_reading, until
+from wirestage.cases import ASKED, CHUNKED, END, GET, HI, POST, SWITCHES, UPGRADE
+from wirestage.raw import Step, closes, eof, pause, reads_on, resets, stops_reading, until
 from wirestage.through import Wire
 
-UPGRADE = b"Upgrade: x\r\nConnection: Upgrade\r\n"
 ASKS = GET + UPGRADE + END
-SWITCHES = b"HTTP/1.1 101 Switching Protocols\r\n" + UPGRADE + END
 CONNECT = b"CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n" + END
 CONNECTED = b"HTTP/1.1 200 Connected\r\n" + END
 
@@ -68,3 +66,12 @@ async def test_what_comes_behind_the_request_waits_for_a_slow_server(wire: Wire)
     await server.follow((reads_on,))
     await sending
     await server.until(lambda: len(server.seen) == len(ASKS) + 40_000_000)
+
+
+@pytest.mark.parametrize("then", [300_000 * b"x", closes], ids=["says much", "leaves"])
+async def test_a_new_protocol_waits_for_the_end_of_the_request(wire: Wire, then: Step) -> None:
+    """A server that leaves meanwhile, or says more than a head may be long, has not answered."""
+    wire.plays((until(b"hi"), SWITCHES, then))
+    caller = await wire.caller(POST + UPGRADE + CHUNKED + END + b"2\r\nhi\r\n")
+    await caller.until(lambda: caller.seen.startswith(b"HTTP/1.1 502 "))
+    assert SWITCHES not in caller.seen

@@ -18,6 +18,8 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n"
 END = b"\r\n"
 HI = OK + LENGTH_2 + END + b"hi"
 ASKED = until(END + END)
+UPGRADE = b"Upgrade: x\r\nConnection: Upgrade\r\n"
+SWITCHES = b"HTTP/1.1 101 Switching Protocols\r\n" + UPGRADE + END
 
 HOP = "fields of one hop are not passed on (RFC 9110 7.6.1)"
 CHUNKS = "chunks may be cut anew, and their extensions are dropped (RFC 9112 7.1.1)"
@@ -181,10 +183,22 @@ REQUESTS = [
     ),
     asks("Upgrade without Connection", GET + b"Upgrade: h2c\r\n" + END, GET + END, HOP),
     asks("an expectation nobody knows", POST + b"Expect: tea\r\n" + LENGTH_2 + END + b"hi"),
+    asks(
+        "an expectation beside 100",
+        POST + b"Expect: tea, 100-Continue\r\n" + LENGTH_2 + END + b"hi",
+        POST + LENGTH_2 + b"Expect: tea\r\n" + END + b"hi",
+        HERE,
+    ),
     asks("one chunk", POST + CHUNKED + END + b"2\r\nhi\r\n0\r\n\r\n"),
     asks("no chunk", POST + CHUNKED + END + b"0\r\n\r\n"),
     asks("the coding in capitals", POST + b"Transfer-Encoding: CHUNKED\r\n" + END + b"2\r\nhi\r\n0\r\n\r\n"),
     asks("trailers", POST + b"Trailer: X-Sum\r\n" + CHUNKED + END + b"2\r\nhi\r\n0\r\nX-Sum: 1\r\nx-b: \r\n\r\n"),
+    asks(
+        "a trailer that Connection names",
+        POST + b"Connection: x-gone\r\n" + CHUNKED + END + b"2\r\nhi\r\n0\r\nX-Sum: 1\r\nX-Gone: 1\r\n\r\n",
+        POST + CHUNKED + END + b"2\r\nhi\r\n0\r\nX-Sum: 1\r\n\r\n",
+        HOP,
+    ),
     asks(
         "chunk extensions and odd sizes",
         POST + CHUNKED + END + b'001;a="b";c\r\nh\r\n1 ; d\r\ni\r\n000\r\n\r\n',
@@ -202,6 +216,14 @@ REQUESTS = [
     Case(
         "HTTP/1.0 with a body",
         (b"POST /v1/responses HTTP/1.0\r\n" + HOST + LENGTH_2 + END + b"hi",),
+        (until(b"hi"), HI),
+        POST + LENGTH_2 + END + b"hi",
+        end="closed",
+        why=OLD,
+    ),
+    Case(
+        "HTTP/1.0 that expects 100",
+        (b"POST /v1/responses HTTP/1.0\r\n" + HOST + b"Expect: 100-continue\r\n" + LENGTH_2 + END + b"hi",),
         (until(b"hi"), HI),
         POST + LENGTH_2 + END + b"hi",
         end="closed",
@@ -359,6 +381,13 @@ ANSWERS = [
         "426 keeps what to upgrade to",
         b"HTTP/1.1 426 Upgrade Required\r\nUpgrade: websocket\r\nContent-Length: 0\r\nConnection: Upgrade\r\n" + END,
     ),
+    answers("426 that names nothing to upgrade to", b"HTTP/1.1 426 Upgrade Required\r\nContent-Length: 0\r\n" + END),
+    answers(
+        "a trailer that an answer's Connection names",
+        OK + b"Connection: X-Gone\r\n" + CHUNKED + END + b"2\r\nhi\r\n0\r\nX: y\r\nx-gone: 1\r\n\r\n",
+        to=OK + CHUNKED + END + b"2\r\nhi\r\n0\r\nX: y\r\n\r\n",
+        why=HOP,
+    ),
     answers(
         "an offer to upgrade",
         OK + b"Upgrade: h2c\r\nConnection: Upgrade\r\n" + LENGTH_2 + END + b"hi",
@@ -501,6 +530,16 @@ CONVERSATIONS = [
         HI,
     ),
     Case(
+        "an upgrade that is granted before the request is whole",
+        (POST + b"Content-Length: 4\r\n" + UPGRADE + END + b"ab", pause(0.05), b"cdnew", until(b"too")),
+        (until(b"ab"), SWITCHES, until(b"new"), b"too"),
+    ),
+    Case(
+        "an upgrade that is granted before a request in chunks is whole",
+        (POST + CHUNKED + UPGRADE + END + b"2\r\nab\r\n", pause(0.05), b"0\r\n\r\nnew", until(b"too")),
+        (until(b"ab"), SWITCHES + b"first", until(b"new"), b"too"),
+    ),
+    Case(
         "CONNECT, with bytes right behind it",
         (b"CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n" + END, until(END + END), b"to", until(b"back"), eof),
         (ASKED, b"HTTP/1.1 200 Connected\r\n" + END, until(b"to"), b"back"),
@@ -562,6 +601,7 @@ RUNS = [
 CHUNKED_POST = POST + CHUNKED + END
 
 REFUSED = {
+    "two empty lines before the request": END + END + GET + END,
     "Content-Length and Transfer-Encoding": POST + LENGTH_2 + CHUNKED + END + b"0\r\n\r\n",
     "two lengths": POST + b"Content-Length: 1\r\nContent-Length: 2\r\n" + END + b"hi",
     "the same length twice": POST + LENGTH_2 + LENGTH_2 + END + b"hi",

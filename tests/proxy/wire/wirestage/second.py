@@ -1,5 +1,6 @@
 """A second opinion: what h11, a strict reader of its own, makes of the bytes of requests and answers."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import h11
@@ -34,7 +35,8 @@ def by_h11(data: bytes, most: int = 1000) -> list[Read]:
             event = connection.next_event()
         if not isinstance(event, h11.EndOfMessage):
             break
-        found.append(Read(request.method, request.target, list(request.headers), body, list(event.headers)))
+        fields = list(request.headers)
+        found.append(Read(request.method, request.target, fields, body, _passed_on(fields, event.headers)))
         if len(found) == most:
             break
         connection.send(h11.Response(status_code=200, headers=[(b"Content-Length", b"0")]))
@@ -79,8 +81,14 @@ def answer_by_h11(data: bytes, method: bytes) -> Answered | None:
     if event is h11.NEED_DATA and not any(name in dict(fields) for name in (b"content-length", b"transfer-encoding")):
         connection.receive_data(b"")
         event = connection.next_event()
-    trailers = list(event.headers) if isinstance(event, h11.EndOfMessage) else []
+    trailers = _passed_on(fields, event.headers) if isinstance(event, h11.EndOfMessage) else []
     return Answered(interim, status, fields, body, trailers, event is not h11.NEED_DATA)
+
+
+def _passed_on(fields: Fields, trailers: Iterable[tuple[bytes, bytes]]) -> Fields:
+    """The trailers that Connection does not name."""
+    named = b",".join([value for name, value in fields if name == b"connection"]).lower()
+    return [pair for pair in trailers if pair[0] not in [each.strip(b" \t") for each in named.split(b",")]]
 
 
 def answer_by_the_engine(data: bytes, method: bytes) -> Answered | None:
