@@ -9,7 +9,7 @@ from .access import Access, Asked, Refusal
 from .refusals import Refusals
 from .serving import Handler, Problem
 from .settings import AccessSettings, split_address
-from .users import Users
+from .users import Connected, Users
 
 
 class Guard:
@@ -21,17 +21,22 @@ class Guard:
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Raises Problem where the request is refused."""
-        refusal = self._by_user(request) or self._access.refusal(_asked(request))
-        if refusal is None:
-            return await handler(request)
-        self.refusals.note(refusal.reason, request.remote or "a peer that has left", refusal.detail)
-        raise Problem(refusal.status, refusal.title, refusal.detail, CIMultiDict(refusal.fields))
+        connection = None if request.transport is None else request.transport.get_extra_info("socket")
+        self.check(_asked(request), request.remote, connection)
+        return await handler(request)
 
-    def _by_user(self, request: web.Request) -> Refusal | None:
-        if self._users is None or request.transport is None:
+    def check(self, asked: Asked, peer: str | None, connection: Connected | None) -> None:
+        """Raises Problem where what a peer asks by a connection is refused."""
+        refusal = self._by_user(connection) or self._access.refusal(asked)
+        if refusal is not None:
+            self.refusals.note(refusal.reason, peer or "a peer that has left", refusal.detail)
+            raise Problem(refusal.status, refusal.title, refusal.detail, CIMultiDict(refusal.fields))
+
+    def _by_user(self, connection: Connected | None) -> Refusal | None:
+        if self._users is None or connection is None:
             return None
         try:
-            why = self._users.stranger(request.transport.get_extra_info("socket"))
+            why = self._users.stranger(connection)
         except OSError:
             why = "it has left already"
         return None if why is None else Refusal("user", 403, "another user of this machine", why)

@@ -107,7 +107,7 @@ def listening(host: str, port: int) -> socket.socket:
     """The same, which takes connections already. Raises OSError that names the address."""
     bound = bind(host, port)
     try:
-        _listen(bound)
+        listen(bound)
     except OSError:
         bound.close()
         raise
@@ -116,12 +116,15 @@ def listening(host: str, port: int) -> socket.socket:
 
 async def serve_at(bound: socket.socket, runner: web.AppRunner, tls: SSLContext | None = None) -> None:
     """Serve an application at a bound socket. Raises OSError that names the address."""
-    _listen(bound)
+    listen(bound)
     await web.SockSite(runner, bound, ssl_context=tls).start()
 
 
-def _listen(bound: socket.socket) -> None:
-    """Of two sockets bound to one address the second cannot (SO_REUSEADDR), which event loops tell in other words."""
+def listen(bound: socket.socket) -> None:
+    """Take connections at a bound socket. Raises OSError that names the address.
+
+    Of two sockets bound to one address the second cannot (SO_REUSEADDR), which event loops tell in other words.
+    """
     try:
         bound.listen()
     except OSError as error:

@@ -36,22 +36,31 @@ def is_left_out(row: Any, left_out: frozenset[tuple[Any, ...]]) -> bool:
 
 
 def without_rows(body: bytes, leaves: Row) -> bytes:
-    """The request without the rows that leave. Raises NotAnObjectError where it has no list of rows."""
+    """The request without the rows that leave, and without one separator for each.
+
+    What stands between a row and the one before it leaves with it; before the first that stays, what stands behind the
+    one that leaves. Where none leaves it is `body` itself. Raises NotAnObjectError where there is no list of rows.
+    """
     text = _text(body)
-    begin, end = _members(text).get("verify_responses", (0, 0))
+    begin, _ = _members(text).get("verify_responses", (0, 0))
     if not text.startswith("[", begin):
         raise NotAnObjectError("the request has no list verify_responses")
-    kept, left = [], 0
+    pieces: list[str] = []
+    first = last = begin
+    left = 0
     for row, start, stop in _elements(text, begin):
+        if last == begin:
+            first = last = start
         if leaves(row):
             left += 1
         else:
-            kept.append(text[start:stop])
-    return f"{text[:begin]}[{','.join(kept)}]{text[end:]}".encode() if left else body
+            pieces.append(text[last if pieces else start : stop])
+        last = stop
+    return f"{text[:first]}{''.join(pieces)}{text[last:]}".encode() if left else body
 
 
 def with_coverage(body: bytes, coverage: dict[str, Any]) -> bytes:
-    """The answer with the coverage among its metrics; one that is no such object is left as it is."""
+    """The answer with the coverage among its metrics; of one that is no such object, `body` itself."""
     try:
         text = _text(body)
         members = _members(text)

@@ -87,6 +87,15 @@ def decoded(body: bytes, coding: str, limit: int = READ_LIMIT) -> bytes | None:
     return plain if whole else None
 
 
+def encoded(body: bytes, coding: str) -> bytes:
+    """The body in a content coding in which it could be read. Raises UnreadableError."""
+    for name in _applied(coding):
+        if name not in _INFLATED:
+            raise UnreadableError(f"content coding {name[:40]!r}")
+        body = zlib.compress(body, wbits=zlib.MAX_WBITS if name == "deflate" else zlib.MAX_WBITS | 16)
+    return body
+
+
 def as_far_as_read(body: bytes, coding: str, limit: int) -> tuple[bytes | None, bool]:
     """The body without its content coding, and whether that is all of it; None where it cannot be read."""
     if not coding:

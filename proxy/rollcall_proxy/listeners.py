@@ -11,6 +11,7 @@ import logging
 import socket
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from urllib.parse import urlsplit
 
 from rollcall_collector.serving import Problem, listening, url_of
@@ -178,7 +179,7 @@ class Listeners:
             )
         bound = self._bind() if port is None else listening(self._host, port)
         try:
-            await self._crew.listen(bound, upstream, self._handler(upstream))
+            await self._crew.listen(bound, upstream, partial(self.take_in, upstream=upstream))
         except OSError:
             bound.close()
             raise
@@ -187,14 +188,12 @@ class Listeners:
         log.info("%s (%s) at %s is reached at %s", server.name, server.kind, server.url, upstream.listener)
         return upstream
 
-    def _handler(self, upstream: Upstream) -> Callable[[wire.Exchange], None]:
-        def handler(request: wire.Exchange) -> None:
-            upstream.used_at = now()
-            if upstream.session is not None:
-                self._sets.move_to_end(upstream.session.session)
-            self._take_in(request, upstream)
-
-        return handler
+    def take_in(self, request: wire.Exchange, upstream: Upstream) -> None:
+        """Take in what is for a server, whether it came to its listener or by way of the main port."""
+        upstream.used_at = now()
+        if upstream.session is not None:
+            self._sets.move_to_end(upstream.session.session)
+        self._take_in(request, upstream)
 
     def _bind(self) -> socket.socket:
         for port in self._ports.candidates():

@@ -12,7 +12,7 @@ from rollcall_collector.serving import Problem, json_response, problems, read_js
 
 from .gate import Gate, Untold
 from .gym_config import ConfigError, GymConfig, GymServer
-from .http_proxy import HttpProxy
+from .http_proxy import own_routes_only
 from .listeners import Listeners, OwnAddressError
 from .reach import NotAllowedError, Reach
 from .resend import Executions
@@ -26,6 +26,9 @@ from .workers.crew import Crew
 _BODY_LIMIT = 512 * 1024 * 1024
 _LOOKED_S = 2.0
 _KEPT_S = 3600.0
+_HEAD_CONFIG = "/global_config_dict_yaml"
+HEAD_SERVER = (_HEAD_CONFIG, "/server_instances")
+"""The paths at which the main port stands in for Gym's head server."""
 _ASKING = aiohttp.ClientTimeout(total=60, connect=5)
 
 
@@ -45,27 +48,27 @@ class MainPort:
         succession: Succession,
         crew: Crew,
         *,
-        passing: aiohttp.ClientSession,
+        asking_head: aiohttp.ClientSession,
         reach: Reach,
     ) -> None:
         self._reach = reach
-        self._settings, self._passing, self._listeners = settings, passing, listeners
+        self._settings, self._asking_head, self._listeners = settings, asking_head, listeners
         self._sessions, self._sender, self._gate, self._untold = sessions, sender, gate, untold
         self._collector = ToCollector(client, settings.collector)
         self._executions, self._succession, self._crew = executions, succession, crew
         self._related = succession.left.references
         self.draining = False
 
-    def app(self, guard: Guard, http_proxy: HttpProxy) -> web.Application:
+    def app(self, guard: Guard) -> web.Application:
         """The aiohttp application."""
-        before = [problems, guard.middleware, http_proxy.middleware]
+        before = [problems, guard.middleware, own_routes_only]
         app = web.Application(middlewares=before, client_max_size=_BODY_LIMIT)
         app.router.add_get("/healthz", self.healthz)
         app.router.add_get("/readyz", self.readyz)
         app.router.add_get("/v1/upstreams", self.upstreams)
         app.router.add_post("/v1/config", self.config)
-        app.router.add_get("/global_config_dict_yaml", self.head_config)
-        app.router.add_get("/server_instances", self.head_instances)
+        for path in HEAD_SERVER:
+            app.router.add_get(path, self.head)
         app.router.add_put("/v1/sessions/{session}", self.put_session)
         app.router.add_post("/v1/sessions/{session}/heartbeat", self.heartbeat)
         app.router.add_get("/v1/runs/{run}/gate", self.once_all_is_told)
@@ -105,18 +108,26 @@ class MainPort:
         own = body.get("own") if isinstance(body, dict) else None
         if not isinstance(text, str) or not (own is None or isinstance(own, str)):
             raise Problem(400, "a field is wrong", 'send {"config": "<YAML>", "own": "<name>" or null}')
-        rewritten, listeners = await self._rewritten(request, text, own)
+        rewritten, listeners = await self._rewritten(request.remote, text, own)
         return json_response({"config": rewritten, "listeners": listeners, "mode": self._settings.mode})
 
-    async def head_config(self, request: web.Request) -> web.Response:
-        """Gym's head server, which hands out its config as a JSON string of YAML."""
-        text = orjson.loads(await self._ask_head("/global_config_dict_yaml"))
-        rewritten, _listeners = await self._rewritten(request, str(text), None, unattached())
-        return json_response(rewritten)
+    async def head(self, request: web.Request) -> web.Response:
+        """In the place of Gym's head server."""
+        body = await self.as_head_server(request.path, request.remote)
+        return web.Response(body=body, content_type="application/json")
 
-    async def head_instances(self, _: web.Request) -> web.Response:
-        """Gym's head server, passed through."""
-        return web.Response(body=await self._ask_head("/server_instances"), content_type="application/json")
+    async def as_head_server(self, path: str, peer: str | None) -> bytes:
+        """What Gym's head server answers at a path, in JSON. Raises Problem.
+
+        Its config is a JSON string of YAML; the rest is passed through.
+        """
+        if path not in HEAD_SERVER:
+            raise Problem(404, "Not Found", f"GET {path}: Gym's head server has {' and '.join(HEAD_SERVER)}")
+        said = await self._ask_head(path)
+        if path != _HEAD_CONFIG:
+            return said
+        rewritten, _listeners = await self._rewritten(peer, str(orjson.loads(said)), None, unattached())
+        return orjson.dumps(rewritten)
 
     async def put_session(self, request: web.Request) -> web.StreamResponse:
         """A dispatcher registers; the collector keeps it, and this proxy knows its run."""
@@ -163,7 +174,7 @@ class MainPort:
     async def _ask_head(self, path: str) -> bytes:
         url = f"{self._settings.head_server}{path}"
         try:
-            async with self._passing.get(url, timeout=_ASKING, allow_redirects=False) as answer:
+            async with self._asking_head.get(url, timeout=_ASKING, allow_redirects=False) as answer:
                 if answer.status != 200:
                     raise aiohttp.ClientError(f"status {answer.status}")
                 return await answer.read()
@@ -172,7 +183,7 @@ class MainPort:
             raise Problem(502, "Gym's head server cannot be reached", detail) from error
 
     async def _rewritten(
-        self, request: web.Request, text: str, own: str | None, session: SessionOfRun | None = None
+        self, peer: str | None, text: str, own: str | None, session: SessionOfRun | None = None
     ) -> tuple[str, list[dict[str, str]]]:
         """The config with the listeners' addresses, those of a session of its own where one is given."""
         try:
@@ -180,7 +191,7 @@ class MainPort:
             servers, references = config.servers(), config.references()
             listeners, providers = self._listeners, self._providers(config)
             new = [each for each in (*servers, *providers) if listeners.at(each.url) is None]
-            await self._reach.admit(new, request.remote or "")
+            await self._reach.admit(new, peer or "")
             known = await (listeners.register_for(session, servers) if session else listeners.register(servers))
             watched = await listeners.register(providers)
         except ConfigError as error:

@@ -1,5 +1,6 @@
 """The way of an outermost `/aggregate_metrics`: asked about at the gate, then passed on, changed or answered here."""
 
+import logging
 from functools import partial
 from sys import maxsize
 from typing import Any
@@ -12,15 +13,16 @@ from rollcall_collector.contract.policy import ended_well
 from . import wire
 from .aggregating import NotAnObjectError, with_coverage, without_rows
 from .answers import Whole, own_answer, whole
-from .encoding import decoded
+from .encoding import decoded, encoded
 from .exchange import Bad, Exchange, bad_from
-from .fields import without
 from .forwarding import Forwarder, read
 from .gate import Gate, Released, Withheld, of_shards
 from .owners import session_of
 from .recording import Records, until
 from .sessions import Sessions, UnknownSessionError
 from .upstream import UpstreamError
+
+log = logging.getLogger(__name__)
 
 
 class Metrics:
@@ -53,19 +55,19 @@ class Metrics:
 
     async def _changed(self, exchange: Exchange, released: Released, received: bytes) -> Whole | None:
         """Pass the request on without the rows that leave; the answer with its coverage."""
-        plain = decoded(received, exchange.head.fields.get("content-encoding", ""))
+        coding = exchange.head.fields.get("content-encoding", "")
+        plain = decoded(received, coding) or b""
         try:
-            body = without_rows(plain or b"", released.leaves)
+            body = without_rows(plain, released.leaves)
         except NotAnObjectError as error:
             reason = f"rows of failed rollouts cannot be taken out of the request: {error}"
             return _withheld(withheld_metrics(Counts(), reason))
         exchange.passes(received)
-        return await self._passed(exchange, body, released)
+        return await self._passed(exchange, received if body is plain else encoded(body, coding), released)
 
     async def _passed(self, exchange: Exchange, body: bytes, released: Released) -> Whole | None:
-        fields = without(self._forwarder.fields(exchange), b"content-encoding")
         try:
-            said, answer = await self._forwarder.ask(exchange, body, fields)
+            said, answer = await self._forwarder.ask(exchange, body, self._forwarder.fields(exchange))
             received = await read(exchange, answer)
         except UpstreamError as error:
             await until(partial(self._records.ended_badly, exchange, bad_from(error), False))
@@ -73,9 +75,20 @@ class Metrics:
         if not ended_well(said.status):
             bad = Bad("http_status", "", said.status, received, said.coding)
             await until(partial(self._records.ended_badly, exchange, bad, said.leaving))
-        elif not said.coding:
-            received = with_coverage(received, released.coverage or {})
+        else:
+            received = _covered(received, said.coding, released.coverage or {}, exchange.upstream.name)
         return whole(said, received)
+
+
+def _covered(received: bytes, coding: str, coverage: dict[str, Any], server: str) -> bytes:
+    """A server's answer with the coverage, in its coding; as it came where it cannot be read, or holds no metrics."""
+    plain = decoded(received, coding)
+    covered = None if plain is None else with_coverage(plain, coverage)
+    if covered is None or covered is plain:
+        coded = f" in the content coding {coding[:40]!r}" if coding else ""
+        log.warning("the answer of %s to /aggregate_metrics%s has no metrics to add the coverage to", server, coded)
+        return received
+    return encoded(covered, coding)
 
 
 def agent_in(received: bytes, exchange: Exchange) -> str:

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
+import socket
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing, suppress
 from typing import Any
 from uuid import uuid4
 
@@ -11,7 +12,7 @@ import aiohttp
 from aiohttp import web
 from rollcall_collector.contract.exchange import Event, ProxyGone, Topology
 from rollcall_collector.guard import guard_of
-from rollcall_collector.serving import bind, serve_at, url_of
+from rollcall_collector.serving import bind, listen, url_of
 from rollcall_collector.settings import split_address
 from rollcall_collector.tasks import background
 
@@ -20,6 +21,7 @@ from .carriers import Carriers
 from .clock import now
 from .door import Door
 from .draining import drained
+from .first_line import accepting
 from .forwarding import Forwarder
 from .gate import Gate
 from .gym_config import GymServer
@@ -36,7 +38,7 @@ from .policy_in_force import PolicyInForce
 from .posting import Posting
 from .reach import CarefulResolver, Reach
 from .recording import Records
-from .relay import passing_client
+from .relay import client_for_head
 from .reporting import Reporter
 from .resend import Executions
 from .sender import NotStoredError, Sender
@@ -60,14 +62,14 @@ _AGAIN_S = 0.1
 
 class Proxy:
     """The parts of a proxy at an address. `control` is the client that asks the collector, with the token that it is
-    shown; `passing` asks all others."""
+    shown; `asking_head` asks Gym's head server."""
 
     def __init__(
         self,
         settings: ProxySettings,
         address: tuple[str, int],
         control: aiohttp.ClientSession,
-        passing: aiohttp.ClientSession,
+        asking_head: aiohttp.ClientSession,
     ) -> None:
         collector, spool, observe = settings.collector, settings.spool, settings.mode == "observe"
         self.guard = guard_of(settings, *filter(None, [settings.advertised_host]))
@@ -126,7 +128,6 @@ class Proxy:
         )
         self.listeners = listeners = Listeners(settings, address[0], self.crew, self.intake.take_in)
         self.intake.listener_of = listeners.listener_of
-        self._http_proxy = HttpProxy(passing, listeners, self.reach, settings.head_server, settings.allow_hosts)
         self.main = MainPort(
             settings,
             control,
@@ -138,13 +139,24 @@ class Proxy:
             executions,
             self.succession,
             self.crew,
-            passing=passing,
+            asking_head=asking_head,
             reach=self.reach,
+        )
+        self.abroad = wire.Engine(tls=settings.believed, why_not=self.reach.why_never)
+        self.http_proxy = HttpProxy(
+            engine=engine,
+            abroad=self.abroad,
+            listeners=listeners,
+            guard=self.guard,
+            reach=self.reach,
+            as_head_server=self.main.as_head_server,
+            head_server=settings.head_server,
+            allowed=settings.allow_hosts,
         )
 
     def app(self) -> web.Application:
         """The main port's application."""
-        app = self.main.app(self.guard, self._http_proxy)
+        app = self.main.app(self.guard)
         ProxyMeasures(self.spans.measured, self.sender, self.listeners.all, self.guard.refusals).serve(app)
         return app
 
@@ -252,6 +264,16 @@ def static_servers(settings: ProxySettings) -> list[GymServer]:
     return [GymServer(name, "unknown", url) for name, _, url in named]
 
 
+def main_port(proxy: Proxy, bound: socket.socket, runner: web.AppRunner) -> AbstractAsyncContextManager[None]:
+    """Serve the main port: its own routes, and what is meant for an HTTP proxy. Raises OSError."""
+    routes, settings = runner.server, proxy.settings
+    assert routes is not None  # it is set up
+    listen(bound)
+    return accepting(
+        bound, routes, proxy.http_proxy.connection, seconds=engine_settings(settings).head_time, tls=settings.tls
+    )
+
+
 @asynccontextmanager
 async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -> AsyncIterator[str]:
     """Run a proxy; yields the main port's URL. Raises OSError at the start.
@@ -261,14 +283,15 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
     address, tls = split_address(settings.listen), settings.tls
     async with AsyncExitStack() as stack:
         bound = stack.enter_context(closing(bind(*address)))
-        passing = await stack.enter_async_context(passing_client(CarefulResolver(Reach(settings))))
+        asking_head = await stack.enter_async_context(client_for_head(CarefulResolver(Reach(settings))))
         # Whoever follows a run keeps a connection to the collector; a limit would hold up all other questions.
         unlimited = aiohttp.TCPConnector(limit=0, ssl=settings.believed or True)
         shown = settings.shown_to_collector
         fields = {"Authorization": f"Bearer {shown}"} if shown else {}
         control = await stack.enter_async_context(aiohttp.ClientSession(connector=unlimited, headers=fields))
-        proxy = Proxy(settings, address, control, passing)
+        proxy = Proxy(settings, address, control, asking_head)
         stack.push_async_callback(proxy.posts.close)
+        stack.push_async_callback(proxy.abroad.close)
         stack.callback(proxy.crew.abandon)
         runner = web.AppRunner(proxy.app(), access_log=None, shutdown_timeout=1)
         stack.push_async_callback(runner.cleanup)
@@ -280,7 +303,7 @@ async def serving(settings: ProxySettings, hurry: asyncio.Event | None = None) -
             for name, work in proxy.works():
                 await working.enter_async_context(background(work, name))
             await proxy.start()
-            await serve_at(bound, runner, tls)
+            await stack.enter_async_context(main_port(proxy, bound, runner))
             yield url_of(bound, tls=tls is not None)
             await proxy.end(hurry)
         proxy.sender.close()

@@ -49,6 +49,25 @@ async def test_events_reach_the_collector_by_tls(stage: Stage, certified: Certif
         pytest.fail("the collector has not been told")
 
 
+@pytest.mark.parametrize("connects", [False, True])
+async def test_the_main_port_is_a_proxy_by_tls_too(stage: Stage, certified: Certified, connects: bool) -> None:
+    """In both forms, and only with the token."""
+    server = await stage.serves()
+    place = server.removeprefix("http://")
+    proxy = await stage.proxies(token=WRITE, collector=server, allow_hosts=[place], **certified.settings)
+    context = ssl.create_default_context(cafile=certified.authority)
+    asked = f"GET {'' if connects else server}/x HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n"
+    begun = f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n" if connects else asked
+    for shown, status in (("", b"407"), (f"Proxy-Authorization: Bearer {WRITE}\r\n", b"200")):
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(proxy.rpartition(":")[2]), ssl=context)
+        writer.write(f"{begun}{shown}\r\n".encode())
+        assert (await reader.readuntil(b"\r\n\r\n")).split()[1] == status
+        writer.write(f"{asked}\r\n".encode() if connects else b"")
+        async with asyncio.timeout(10):
+            assert shown == "" or (await reader.read()).endswith(b"{}")
+        writer.close()
+
+
 async def test_an_authority_that_is_not_believed_is_said(
     stage: Stage, certified: Certified, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,8 +39,30 @@ def test_a_request_whose_rows_all_stay_is_the_same_to_the_byte(rows: list[Any], 
 def test_the_rows_that_stay_keep_their_bytes() -> None:
     """Odd numbers, escapes and blanks are as they were sent."""
     body = b'{ "verify_responses":[ {"a":1.00, "b":"\\u00e9"},\n {"gone":1} , {"c":NaN,"d":1e400}\t], "x" : 1 }'
-    expected = b'{ "verify_responses":[{"a":1.00, "b":"\\u00e9"},{"c":NaN,"d":1e400}], "x" : 1 }'
+    expected = b'{ "verify_responses":[ {"a":1.00, "b":"\\u00e9"} , {"c":NaN,"d":1e400}\t], "x" : 1 }'
     assert without_rows(body, lambda each: "gone" in each) == expected
+
+
+LIST = "[ 0 ,1,  2\n,\t3 ]"
+
+
+@pytest.mark.parametrize(
+    ("leave", "left"),
+    [
+        ((0,), "[ 1,  2\n,\t3 ]"),
+        ((1,), "[ 0,  2\n,\t3 ]"),
+        ((3,), "[ 0 ,1,  2 ]"),
+        ((0, 1), "[ 2\n,\t3 ]"),
+        ((1, 2), "[ 0\n,\t3 ]"),
+        ((0, 3), "[ 1,  2 ]"),
+        ((0, 1, 2), "[ 3 ]"),
+        ((0, 1, 2, 3), "[  ]"),
+    ],
+)
+def test_a_row_leaves_with_one_separator(leave: tuple[int, ...], left: str) -> None:
+    """All else of the list stays where it was."""
+    body = f'{{"verify_responses":{LIST}}} '.encode()
+    assert without_rows(body, lambda each: each in leave) == f'{{"verify_responses":{left}}} '.encode()
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,18 @@
 """`/aggregate_metrics`: passed on for a complete benchmark, answered by Rollcall for any other."""
 
 import asyncio
+import gzip
+import json
+import zlib
+from functools import partial
 from typing import Any
 
 import pytest
 from aiohttp import web
 from proxystage.fakes import METRICS, RESULT, Caller, FakeServer, Heard, Said, agent
+from proxystage.raw import Peer, asked, post
 from proxystage.world import RUN, Stage, World, told
+from rollcall_proxy.encoding import decoded
 
 
 async def good(_: Caller) -> object:
@@ -153,6 +159,9 @@ async def asked_with(world: World, body: bytes) -> Heard:
     return await world.ask("POST", world.listeners["agent"] + "/aggregate_metrics", body, SESSION)
 
 
+NO_ROWS, NAMED, END = b'{"verify_responses": []}', "Rollcall-Session: s-1", b"\r\n\r\n"
+
+
 @pytest.mark.parametrize("failed", [BAD_ROW, MOVED_ROW], ids=["as 0.4 posts it", "among the results"])
 async def test_a_failed_row_of_a_released_benchmark_is_not_aggregated(stage: Stage, failed: bytes) -> None:
     """It is cut out of the request, whose other bytes stay; the metrics say what they cover."""
@@ -164,6 +173,90 @@ async def test_a_failed_row_of_a_released_benchmark_is_not_aggregated(stage: Sta
     for place in ("agent_metrics", "key_metrics"):
         assert METRICS[place].items() | covered.items() <= answer.value[place].items()
     assert answer.value["group_level_metrics"] == []
+
+
+CODINGS = {
+    "gzip": partial(gzip.compress, mtime=0),
+    "X-GZIP": partial(gzip.compress, mtime=0),
+    "deflate": zlib.compress,
+    "deflate, gzip": lambda plain: gzip.compress(zlib.compress(plain), mtime=0),
+}
+
+
+class RawAgent:
+    """An agent whose rollout 0 is good and whose others fail, and that keeps what it was sent, in its coding."""
+
+    def __init__(self) -> None:
+        self.heard = b""
+
+    async def __call__(self, peer: Peer) -> None:
+        self.heard = await peer.request()
+        said, status = METRICS if b"/aggregate_metrics" in self.heard else RESULT, 200
+        if b"/run" in self.heard and b'"_ng_task_index": 0' not in self.heard:
+            said, status = {}, 500
+        body = json.dumps(said).encode()
+        await peer.say(b"HTTP/1.1 %d So\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body))
+
+
+async def sent_coded(stage: Stage, body: bytes, coding: str) -> tuple[bytes, bytes]:
+    """What an agent is sent for a coded request for metrics of which half may have failed: its head, its body."""
+    world, server = await stage(policy=HALF), RawAgent()
+    await world.stands_at((await world.serves_raw(server)).url, "agent", "agent")
+    await world.expects(("agent", 0, 0), ("agent", 1, 0))
+    assert [told(await world.run(task)) for task in (0, 1)] == [(200, None), (200, "verdict")]
+    request = post("/aggregate_metrics", CODINGS[coding](body), NAMED, f"content-encoding: {coding}")
+    assert b'"rollcall/coverage":0.5' in await asked(world.listeners["agent"], request)
+    head, _, sent = server.heard.partition(END)
+    return head, sent
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+async def test_a_coded_request_of_which_no_row_leaves_passes_as_it_came(stage: Stage, coding: str) -> None:
+    """Byte for byte, and in the coding that it says."""
+    body = b'{"verify_responses": [' + GOOD_ROW + b"]}"
+    head, sent = await sent_coded(stage, body, coding)
+    assert f"content-encoding: {coding}\r\n".encode() in head
+    assert sent == CODINGS[coding](body)
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+async def test_what_is_left_of_a_coded_request_is_in_its_coding(stage: Stage, coding: str) -> None:
+    """The field stays true."""
+    head, sent = await sent_coded(stage, b'{"verify_responses": [' + GOOD_ROW + b",\n" + BAD_ROW + b" ]}", coding)
+    assert f"content-encoding: {coding}\r\n".encode() in head
+    assert decoded(sent, coding) == b'{"verify_responses": [' + GOOD_ROW + b" ]}"
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+async def test_a_coded_answer_has_the_coverage_in_its_coding(stage: Stage, coding: str) -> None:
+    """Its caller reads it as it would have read the server's."""
+    world, server = await half_good(stage)
+    plain = json.dumps(METRICS).encode()
+    server.answers["/aggregate_metrics"] = Said(body=CODINGS[coding](plain), fields={"Content-Encoding": coding})
+    head, _, body = (await asked(world.listeners["agent"], post("/aggregate_metrics", NO_ROWS, NAMED))).partition(END)
+    assert f"Content-Encoding: {coding}\r\n".encode() in head
+    read = json.loads(decoded(body, coding) or b"")
+    assert METRICS["key_metrics"].items() < read["key_metrics"].items()
+    assert read["key_metrics"]["rollcall/coverage"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("body", "coding", "said"),
+    [
+        (b"?brotli?", "br", "in the content coding 'br'"),
+        (gzip.compress(b"{}")[:-9], "gzip", "in the content coding 'gzip'"),
+        (b'{"agent_metrics": []}', "identity", "has no metrics"),
+    ],
+)
+async def test_an_answer_to_which_no_coverage_can_be_added_passes_and_is_said(
+    stage: Stage, caplog: pytest.LogCaptureFixture, body: bytes, coding: str, said: str
+) -> None:
+    """Nobody takes its numbers for those of a whole benchmark without a word of it."""
+    world, server = await half_good(stage)
+    server.answers["/aggregate_metrics"] = Said(body=body, fields={"Content-Encoding": coding})
+    answer = await asked(world.listeners["agent"], post("/aggregate_metrics", NO_ROWS, NAMED))
+    assert answer.partition(END)[2] == body
+    assert [said in record.getMessage() for record in caplog.records if "coverage" in record.getMessage()] == [True]
 
 
 async def test_rows_that_cannot_be_read_withhold_a_benchmark_with_failures(stage: Stage) -> None:

@@ -22,6 +22,8 @@ from . import nginx
 from .cases import Case, Seen
 from .raw import QUIET_S, Script, Server, call, listening
 
+View = Callable[[bytes], bytes]
+
 OWNER = re.compile(rb"Rollcall-Owner: ([^\r\n]*)\r\n")
 _ADDED = re.compile(rb"(?:Rollcall-Owner|baggage|traceparent): [^\r\n]*\r\n")
 _HOST = re.compile(rb"(?i)\r\nhost: [^\r\n]*\r\n")
@@ -31,11 +33,13 @@ _HOST = re.compile(rb"(?i)\r\nhost: [^\r\n]*\r\n")
 class Whole:
     """Ports of the proxy's listener and of nginx (None where there is none), both in front of `server`.
 
-    `owner` is the token of the open `/run`; what comes to `runner` are outermost ones of other rollouts.
+    `owner` is the token of the open `/run`; what comes to `runner` are outermost ones of other rollouts. `main` is the
+    proxy's main port.
     """
 
     listener: int
     runner: int
+    main: int
     nginx: int | None
     server: socket.socket
     owner: bytes
@@ -45,13 +49,16 @@ class Whole:
         """The scripted server's own port."""
         return int(self.server.getsockname()[1])
 
-    async def played(self, case: Case, port: int, done: Callable[[Seen], bool], patience: float = 5.0) -> Seen:
+    async def played(
+        self, case: Case, port: int, done: Callable[[Seen], bool], patience: float = 5.0, view: View | None = None
+    ) -> Seen:
         """Play a case by way of a port, until what is seen is `done`; then a moment more, in which nothing may come.
 
-        What the server sees is without the owner that Rollcall names, but for `Seen.owners`.
+        What the server sees is without the owner that Rollcall names, but for `Seen.owners`; `view` shows it otherwise.
         """
+        view = view or without_owner
         async with AsyncExitStack() as stack:
-            server = Server(without_owner)
+            server = Server(view)
             server.scripts.append(case.server)
             await server.start(self.server.dup())
             stack.push_async_callback(server.close)
@@ -61,7 +68,7 @@ class Whole:
             stack.callback(following.cancel)
 
             def seen() -> Seen:
-                return Seen(without_owner(server.seen), bytes(caller.seen), caller.end, OWNER.findall(server.seen))
+                return Seen(view(server.seen), bytes(caller.seen), caller.end, OWNER.findall(server.seen))
 
             with suppress(TimeoutError):
                 async with asyncio.timeout(patience):
@@ -109,7 +116,7 @@ def whole_proxy(folder: Path, workers: int = 1) -> Iterator[Whole]:
         listeners = {each["name"]: each["listener"] for each in registered["listeners"]}
         owner = stack.enter_context(_running(proxy, listeners["agent"], agent))
         before = stack.enter_context(nginx.before(folder, int(server.getsockname()[1]))) if nginx.program() else [None]
-        ports = [urlsplit(listeners[name]).port or 0 for name in ("model", "runner")]
+        ports = [urlsplit(url).port or 0 for url in (listeners["model"], listeners["runner"], proxy)]
         yield Whole(*ports, before[0], server, owner)
 
 
