@@ -119,6 +119,8 @@ class Answer:
         if call is not None:
             call.give_up()
 
+    def tunnel_begins(self) -> None: ...
+
     def unsent(self, out: list[bytes]) -> None:
         self.answer_lost(_UNSENT)
 

@@ -265,12 +265,20 @@ class Exchange:
             self._read_on()
 
     def switch(self, head: AnswerHead) -> None:
-        """Begin a tunnel: what follows is no HTTP, in both directions (RFC 9110 7.8, 9.3.6)."""
-        self.begun = self.tunnel = True
-        self._framing, self._trailers = "close", None
-        self._flows = True  # a request that was sent again is whole, and was not given once more
+        """Grant a tunnel; the rest of the request comes first (RFC 9110 7.8, 9.3.6)."""
+        self._framing, self.begun = "close", True
         if not self.left:
             self._caller.write(answer_to_caller(head, "none", 1, closes=False))
+        if self._trailers is not None:
+            self.begin_tunnel()
+
+    def begin_tunnel(self) -> None:
+        """What follows is no HTTP, in both directions."""
+        if self.tunnel:
+            return
+        self.tunnel, self._trailers = True, None
+        self._flows = True  # a request that was sent again is whole, and was not given once more
+        if not self.left:
             self._caller.read_behind()
             self._read_on()
 

@@ -245,6 +245,9 @@ class Passage:
             head = self.consumer.on_answer_head(head)
         self.exchange.switch(head)
 
+    def tunnel_begins(self) -> None:
+        self.exchange.begin_tunnel()
+
     def server_gone(self) -> None:
         self._call = None
         self.exchange.caller_goes_on()

@@ -26,7 +26,10 @@ class Awaiting(Protocol):
     def answer_end(self, trailers: Fields) -> None: ...
     def answer_lost(self, outcome: Outcome) -> None: ...
     def switched(self, head: AnswerHead) -> None:
-        """A tunnel begins: `answer_piece` gets what is no HTTP, `answer_end` says that nothing more comes."""
+        """A tunnel is granted; it begins once the request is whole (RFC 9110 7.8)."""
+
+    def tunnel_begins(self) -> None:
+        """From now on `answer_piece` gets what is no HTTP, and `answer_end` says that nothing more comes."""
 
     def server_gone(self) -> None:
         """After its whole answer the server takes no more of the request."""
@@ -49,10 +52,10 @@ class ServerConnection(Sending):
         "_awaiting",
         "_began",
         "_body",
-        "_early",
         "_engine",
         "_eof",
         "_gone",
+        "_granted",
         "_kept",
         "_limits",
         "_paused",
@@ -76,9 +79,9 @@ class ServerConnection(Sending):
         self._awaiting: Awaiting | None = None
         self._limits = NO_LIMITS
         self._body: Reader | None = None
-        self._early: AnswerHead | None = None  # begins a tunnel once the request is whole
         self._request, self._kept = _NO_REQUEST, b""
         self._began = self._sent = self._answered = self._tunnel = self._paused = self._eof = False
+        self._granted = False  # a tunnel, which begins once the request is whole
         self._unproven = False  # it was idle, and may have been closed meanwhile
         self._reusable, self._rests, self._gone, self.behind = True, False, False, False
         self._started = self._touched = self.idle_since = 0.0
@@ -107,8 +110,8 @@ class ServerConnection(Sending):
             self.end_writing()
         elif self._answered:
             self._leave()
-        elif self._early is not None and self._awaiting is not None:
-            self._switch(self._awaiting, self._early)
+        elif self._granted and self._awaiting is not None:
+            self._begin_tunnel(self._awaiting)
 
     def pause(self) -> None:
         """Read nothing more for now: the caller is behind."""
@@ -155,7 +158,7 @@ class ServerConnection(Sending):
         elif not self._began:
             if limits.first is not None and since >= limits.first:
                 self._fail(Outcome("timeout", f"no answer within {limits.first:g} s", "first"))
-        elif self._early is not None:
+        elif self._granted:
             return  # it waits for the caller
         elif limits.idle is not None and now - self._touched >= limits.idle and not self._paused:
             self._fail(Outcome("timeout", f"nothing more of the answer within {limits.idle:g} s", "idle"))
@@ -184,7 +187,7 @@ class ServerConnection(Sending):
             else:
                 searched = len(self._kept)
                 self._kept += data
-                if self._early is None:
+                if not self._granted:
                     self._heads(self._awaiting, searched)
                 elif len(self._kept) > self._engine.settings.head_limit:
                     raise FramingError("a new protocol began before the request was whole")
@@ -262,9 +265,10 @@ class ServerConnection(Sending):
             raise FramingError("a change of protocol for which nobody asked")
         rest, self._kept, self._began = self._kept, b"", True
         if head.status == 101 or (self._request.method == b"CONNECT" and head.status < 300):
-            self._reusable, self._kept, self._early = False, rest, head
-            if self._sent:  # else it waits: no other protocol begins within a request (RFC 9110 7.8)
-                self._switch(awaiting, head)
+            self._reusable, self._kept, self._granted = False, rest, True
+            awaiting.switched(head)
+            if self._sent and self._awaiting is not None:
+                self._begin_tunnel(awaiting)
             return
         framing = framing_of_answer(head, self._request.method)
         body = reader(framing, head)
@@ -282,9 +286,9 @@ class ServerConnection(Sending):
         self._body = body
         self._took(awaiting, body, piece)
 
-    def _switch(self, awaiting: Awaiting, head: AnswerHead) -> None:
-        rest, self._kept, self._early, self._tunnel = self._kept, b"", None, True
-        awaiting.switched(head)
+    def _begin_tunnel(self, awaiting: Awaiting) -> None:
+        rest, self._kept, self._tunnel = self._kept, b"", True
+        awaiting.tunnel_begins()
         if rest and self._awaiting is not None:
             awaiting.answer_piece(rest)
 

@@ -531,12 +531,12 @@ CONVERSATIONS = [
     ),
     Case(
         "an upgrade that is granted before the request is whole",
-        (POST + b"Content-Length: 4\r\n" + UPGRADE + END + b"ab", pause(0.05), b"cdnew", until(b"too")),
+        (POST + b"Content-Length: 4\r\n" + UPGRADE + END + b"ab", until(END + END), b"cdnew", until(b"too")),
         (until(b"ab"), SWITCHES, until(b"new"), b"too"),
     ),
     Case(
         "an upgrade that is granted before a request in chunks is whole",
-        (POST + CHUNKED + UPGRADE + END + b"2\r\nab\r\n", pause(0.05), b"0\r\n\r\nnew", until(b"too")),
+        (POST + CHUNKED + UPGRADE + END + b"2\r\nab\r\n", until(END + END), b"0\r\n\r\nnew", until(b"too")),
         (until(b"ab"), SWITCHES + b"first", until(b"new"), b"too"),
     ),
     Case(
