@@ -44,9 +44,11 @@ def reading_of(exchange: Exchange, said: Said, policy: Policy, limit: int) -> Re
     """How an answer is read; `limit` are the bytes of its body that are held for that."""
     try:
         return _reading_of(exchange, said, policy, limit)
-    except Exception:  # whatever it is, the answer must pass
+    except Exception:  # whatever it is, the answer must pass, and a failed status is a failure
         log.exception("reading an answer failed in Rollcall; it passes as it is and counts as not inspected")
-        return Unread(unread=True)
+        if ended_well(said.status):
+            return Unread(unread=True)
+        return FailedStatus(About(said.status, said.coding, said.media_type == STREAM, Asked(())))
 
 
 def _reading_of(exchange: Exchange, said: Said, policy: Policy, limit: int) -> Reading:

@@ -4,14 +4,21 @@ import gzip
 import itertools
 import tracemalloc
 import zlib
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rollcall_collector.contract.inspection import Finding, Inspector, inspector_for
+from rollcall_collector.contract.policy import Policy
 from rollcall_collector.contract.rules import Rule, Rules, load_rules
+from rollcall_proxy import wire
+from rollcall_proxy.answers import Said
+from rollcall_proxy.departing import Departure
 from rollcall_proxy.encoding import Decoder, UnreadableError
-from rollcall_proxy.inspecting import About, FailedStatus, GoodStatus
+from rollcall_proxy.exchange import head_from, taken_in
+from rollcall_proxy.inspecting import About, FailedStatus, GoodStatus, reading_of
+from rollcall_proxy.upstream import Upstream, Window
 from rollcall_proxy.users_rules import Asked
 
 BODIES = st.binary(max_size=300)
@@ -104,6 +111,18 @@ def test_a_fault_in_reading_a_failed_answer_is_said_and_changes_nothing(caplog: 
     assert bad is not None
     assert (bad.what, bad.status, bytes(bad.body), bad.rules) == ("http_status", 500, b"body", ())
     assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+@pytest.mark.parametrize(("status", "what"), [(500, "http_status"), (200, None)])
+def test_a_fault_before_the_reading_leaves_the_status_its_say(status: int, what: str | None) -> None:
+    """A policy that cannot be asked: a failed answer has failed, a good one is not inspected."""
+    asks = wire.RequestHead(b"POST", b"/v1/responses", [])
+    server = Upstream("m", "model", "http://127.0.0.1:9", None, Window(1.0), Departure("", 1.0))
+    exchange = taken_in("x-1", server, asks, head_from(asks), None)
+    copy = reading_of(exchange, Said(wire.AnswerHead(status, b"", []), "POST"), cast(Policy, None), 1000)
+    copy.feed(b"body")
+    bad = copy.end()
+    assert ((bad and bad.what), copy.unread) == (what, what is None)
 
 
 class Faulty(Rule):
