@@ -30,7 +30,7 @@ Handler = Callable[[Exchange], None]
 Take = Callable[[socket.socket, bytes], None]
 """Takes a connection, and what has been read of it and belongs to no exchange yet."""
 
-_REASONS = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
+_REASONS = {400: b"Bad Request", 408: b"Request Timeout"}
 
 
 class CallerConnection(Sending):
@@ -253,7 +253,7 @@ class CallerConnection(Sending):
                     return
                 self._raw = b""
         except FramingError as error:
-            self._refuse(error.status, str(error))
+            self._refuse(400, str(error))
 
     def _head(self) -> RequestHead | None:
         if self._kept.startswith(b"\r\n") and not self._blank:

@@ -31,11 +31,7 @@ NOTED = frozenset(
 
 
 class FramingError(ValueError):
-    """What a peer has sent is no HTTP/1.1 that has one reading; `status` answers it where it was a request."""
-
-    def __init__(self, message: str, status: int = 400) -> None:
-        super().__init__(message)
-        self.status = status
+    """What a peer has sent is no HTTP/1.1 that has one reading; where it was a request, 400 answers it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -105,7 +101,7 @@ def end_of_head(kept: bytes, limit: int, searched: int = 0) -> int:
         refuse_bare(kept, begin)
         end = 0
     if (end or len(kept)) > limit:
-        raise FramingError(f"the head is longer than {limit} bytes", 431)
+        raise FramingError(f"the head is longer than {limit} bytes")
     return end
 
 
