@@ -6,7 +6,6 @@ import zlib
 import pytest
 from rollcall_proxy.encoding import decoded
 from rollcall_proxy.fields import request_fields
-from rollcall_proxy.relay import passed_on
 from rollcall_proxy.roles import role_of, without_prefix
 
 
@@ -82,18 +81,6 @@ def test_a_coded_body_can_be_read(coding: str, body: bytes) -> None:
 def test_what_cannot_be_read_is_none_and_never_a_part(coding: str, body: bytes) -> None:
     """An unknown coding, another content than it says, half a stream."""
     assert decoded(body, coding) is None
-
-
-def test_repeated_fields_stay_several_and_in_order() -> None:
-    """And what belongs to one hop, or is named by Connection, stays behind."""
-    raw = [
-        (b"Set-Cookie", b"a"),
-        (b"Connection", b"X-One, close"),
-        (b"set-cookie", b"b"),
-        (b"X-One", b"1"),
-        (b"TE", b""),
-    ]
-    assert list(passed_on(raw).items()) == [("Set-Cookie", "a"), ("set-cookie", "b")]
 
 
 def test_a_request_names_rollcalls_owner_alone() -> None:
