@@ -35,8 +35,8 @@ from .spans import Spans
 
 log = logging.getLogger(__name__)
 
-_FRESH = 64
-"""Failures of which tags are made together at the most."""
+_FRESH = 192
+"""Failures of which tags are made together at the most; until then each keeps the beginning of its answer."""
 _EARLY = 20_000
 """Good exchanges that are remembered until it is known what stood failed at the last proxy here."""
 

@@ -36,7 +36,7 @@ _TOGETHER, _TOGETHER_BYTES = 512, 4 * 1024 * 1024
 """Events in one batch at the most, and bytes from which on no further event joins it."""
 _APART_S = 0.005
 """Seconds between the beginnings of two batches at the least: what comes alone goes at once."""
-_LATER_S = 0.1
+_LATER_S = 0.25
 """Seconds that events wait for others at the most, where nobody waits for them."""
 _AGAIN_S, _AGAIN_AT_MOST_S = 0.5, 60.0
 """Seconds between attempts to reach a collector that is away; at most so many where it asks for more."""
