@@ -8,6 +8,8 @@ from .wire import Field, Fields
 
 _OWNER, _COOKIE = OWNER_FIELD.encode(), COOKIE.encode()
 _OWN = frozenset({OWNER_FIELD.lower().encode(), SESSION_FIELD.lower().encode()})
+ADDED = frozenset({OWNER_FIELD.lower().encode(), b"baggage", b"traceparent"})
+"""What Rollcall adds to requests for every recipient, or adds to, by lower name."""
 _FRAMES = frozenset({b"content-length", b"transfer-encoding"})
 SHUTDOWN_FIELD = "Rollcall-Shutdown"
 """What the attach puts on each answer of a server that is being shut down."""

@@ -208,15 +208,9 @@ class _Unwatched(wire.Consumer):
         super().__init__(passage)
         self._to = to
 
-    def on_end(self, outcome: wire.Outcome) -> None:
-        exchange = self.passage.exchange
-        if outcome.word in ("whole", "left"):
-            return
-        if exchange.begun:
-            exchange.cut()
-        else:
-            title = "cannot connect" if outcome.word == "unreachable" else "no answer"
-            _answer(exchange, Problem(502, title, f"{self._to.place}: {outcome.detail}"))
+    def answer_for_server(self, outcome: wire.Outcome) -> None:
+        title = "cannot connect" if outcome.word == "unreachable" else "no answer"
+        _answer(self.passage.exchange, Problem(502, title, f"{self._to.place}: {outcome.detail}"))
 
 
 async def _answered(request: wire.Exchange, work: Awaitable[None]) -> None:

@@ -19,6 +19,7 @@ from rollcall_collector.settings import BY_VARIABLE_ALONE, AccessSettings, Addre
 from rollcall_collector.tls import client_context
 
 from . import wire
+from .fields import ADDED
 from .sender import WAITING_BYTES
 
 HOUR = 3600.0
@@ -226,7 +227,7 @@ def for_a_worker(settings: ProxySettings) -> dict[str, Any]:
 def engine_settings(settings: ProxySettings) -> wire.Settings:
     """The engine's, with which the shortest limit is looked at four times while it lasts."""
     if settings.mode == "observe":
-        return wire.Settings(head_time=inf, body_time=inf)
+        return wire.Settings(head_time=inf, body_time=inf, added=ADDED)
     waited = (settings.first_byte_timeout, settings.idle_timeout, settings.total_timeout, settings.run_timeout)
     asked = (settings.head_timeout, settings.body_timeout)
     return wire.Settings(
@@ -234,6 +235,7 @@ def engine_settings(settings: ProxySettings) -> wire.Settings:
         body_time=settings.body_timeout,
         callers=settings.connections or _connections_possible(),
         tick=min(wire.Settings().tick, min(*waited, *asked) / 4),
+        added=ADDED,
     )
 
 

@@ -5,6 +5,7 @@ What passes it byte for byte is held against the listeners in wire/test_main_por
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
 import pytest
@@ -255,13 +256,18 @@ async def pours(peer: Peer, moved: list[int]) -> None:
         moved.append(len(PIECE))
 
 
+async def tunnelled(world: World, script: Callable[[Peer], Awaitable[None]]) -> Peer:
+    """A caller with a tunnel to a server that plays a script."""
+    server = await world.serves_raw(script)
+    await world.proxy_stops()
+    await world.proxy_starts(allow_hosts=[server.url[7:]])
+    return (await tunnel_to(world, server.url))[1]
+
+
 async def test_a_server_waits_for_a_caller_that_does_not_read(stage: Stage) -> None:
     """Instead of filling the memory; nothing is lost."""
     world, moved = await stage(), list[int]()
-    server = await world.serves_raw(lambda peer: pours(peer, moved))
-    await world.proxy_stops()
-    await world.proxy_starts(allow_hosts=[server.url[7:]])
-    _, caller = await tunnel_to(world, server.url)
+    caller = await tunnelled(world, lambda peer: pours(peer, moved))
     assert await stalled(moved) < BUFFERS
     assert len(await caller.until_eof()) == MANY * len(PIECE)
 
@@ -274,10 +280,7 @@ async def test_a_caller_waits_for_a_server_that_does_not_read(stage: Stage) -> N
         await reads.wait()
         await peer.say(b"%d" % len(await peer.until_eof()))
 
-    server = await world.serves_raw(script)
-    await world.proxy_stops()
-    await world.proxy_starts(allow_hosts=[server.url[7:]])
-    _, caller = await tunnel_to(world, server.url)
+    caller = await tunnelled(world, script)
     pouring = asyncio.ensure_future(pours(caller, moved))
     assert await stalled(moved) < BUFFERS
     reads.set()
@@ -294,10 +297,7 @@ async def test_a_caller_that_has_ended_its_direction_while_the_server_is_behind_
         await reads.wait()
         await peer.say(b"%d" % len(await peer.until_eof()))
 
-    server = await world.serves_raw(script)
-    await world.proxy_stops()
-    await world.proxy_starts(allow_hosts=[server.url[7:]])
-    _, caller = await tunnel_to(world, server.url)
+    caller = await tunnelled(world, script)
     caller.writer.write(bytes(size))
     caller.writer.write_eof()
     await asyncio.sleep(0.3)  # in which it might be taken for one that has left
@@ -333,10 +333,7 @@ async def test_a_reset_passes_a_tunnel(stage: Stage) -> None:
         await peer.reader.readexactly(4)
         peer.reset()
 
-    server = await world.serves_raw(script)
-    await world.proxy_stops()
-    await world.proxy_starts(allow_hosts=[server.url[7:]])
-    _, caller = await tunnel_to(world, server.url)
+    caller = await tunnelled(world, script)
     assert await caller.reader.readexactly(7) == b"half of"
     await caller.say(b"seen")
     with pytest.raises(ConnectionResetError):

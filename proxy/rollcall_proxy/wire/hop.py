@@ -6,14 +6,16 @@ from .limits import Address
 
 _HOP = frozenset(b"connection keep-alive proxy-connection te upgrade".split())
 _OF_REQUESTS = _HOP | {b"expect"}
-_FOR_ALL = frozenset(b"content-length host transfer-encoding baggage rollcall-owner traceparent".split())
-"""Connection may name them; they say where the message ends, to whom it goes and on whose behalf, here as well
-(RFC 9110 7.6.1: what is meant for every recipient must not be named there)."""
+_FRAMES = frozenset(b"content-length host transfer-encoding".split())
+"""Connection may name them; they say where the message ends and to whom it goes, here as well."""
 _NOTHING = frozenset[bytes]()
 
 
-def request_to_server(head: RequestHead, address: Address) -> bytes:
-    """A request's head for the server, without the fields of the caller's hop."""
+def request_to_server(head: RequestHead, address: Address, added: frozenset[bytes] = _NOTHING) -> bytes:
+    """A request's head for the server, without the fields of the caller's hop.
+
+    `added`: lower names of fields that are meant for every recipient, which Connection must not name (RFC 9110 7.6.1).
+    """
     fields = head.fields
     if head.minor == 0 and b"host" not in head.noted:  # HTTP/1.0 needs none, HTTP/1.1 does (RFC 9112 3.2)
         host = f"[{address.host}]" if ":" in address.host else address.host  # RFC 3986 3.2.2
@@ -21,7 +23,7 @@ def request_to_server(head: RequestHead, address: Address) -> bytes:
     if _OF_REQUESTS.isdisjoint(head.noted):
         return _request(head, fields)
     wanted = upgrade_of(head)
-    dropped = _dropped(head, keeps_upgrade=wanted)
+    dropped = _dropped(head, keeps_upgrade=wanted) - added
     if b"100-continue" in tokens(head, b"expect"):
         fields = [*_without(fields, frozenset([b"expect"])), *_other_expectations(head)]
     if b"trailers" in tokens(head, b"te"):
@@ -80,7 +82,7 @@ def _other_expectations(head: RequestHead) -> Fields:
 def _dropped(head: RequestHead | AnswerHead, keeps_upgrade: bool) -> frozenset[bytes]:
     if _HOP.isdisjoint(head.noted):
         return _NOTHING
-    dropped = _HOP.union(tokens(head, b"connection")) - _FOR_ALL
+    dropped = _HOP.union(tokens(head, b"connection")) - _FRAMES
     return dropped - {b"upgrade"} if keeps_upgrade else dropped
 
 

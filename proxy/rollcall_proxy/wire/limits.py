@@ -49,7 +49,8 @@ class Settings:
     after 30 s, and a request must not meet one that is being closed). A caller has `head_time` for one head, and
     `body_time` for each further HIGH_WATER bytes of a body, or its end; while it is made to wait, that time stands
     still. `linger` is how long what a refused caller still sends is read, since closing with something unread would
-    take the answer away from it (RFC 9112 9.6).
+    take the answer away from it (RFC 9112 9.6). `added`: lower names of fields of requests that whoever uses the engine
+    adds for every recipient; a caller's `Connection` does not take them out.
     """
 
     head_limit: int = 256 * 1024
@@ -60,6 +61,7 @@ class Settings:
     linger: float = 2.0
     callers: int | None = None
     tick: float = 0.5
+    added: frozenset[bytes] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,9 +64,13 @@ class Consumer:
         if exchange.begun:
             exchange.cut()
         else:
-            timeout = outcome.word == "timeout"
-            reason = b"Gateway Timeout" if timeout else b"Bad Gateway"
-            exchange.answer(504 if timeout else 502, [], outcome.detail.encode(), reason)
+            self.answer_for_server(outcome)
+
+    def answer_for_server(self, outcome: Outcome) -> None:
+        """Answer in the place of a server that has not."""
+        timeout = outcome.word == "timeout"
+        reason = b"Gateway Timeout" if timeout else b"Bad Gateway"
+        self.passage.exchange.answer(504 if timeout else 502, [], outcome.detail.encode(), reason)
 
 
 class Passage:

@@ -98,7 +98,7 @@ class ServerConnection(Sending):
         self._began = self._sent = self._answered = False
         self._started = self._touched = self._engine.now()
         self._engine.calls.add(self)
-        for data in out or [request_to_server(head, self.address)]:
+        for data in out or [request_to_server(head, self.address, self._engine.settings.added)]:
             self.write(data)
         if self._gone:
             self._engine.loop.call_soon(self.connection_lost, None)
