@@ -232,13 +232,15 @@ class _Passing(wire.Consumer):
         bad = self._reading.end() if self._reading is not None else None
         if bad is not None and bad.what != "http_status":
             self.passage.distrust()
-        if bad is not None and not self._exchange.tagged:
-            if not self._store(bad):
-                self.passage.hold()
-                return
-        elif not self._exchange.tagged:
+        if self._exchange.tagged:
+            self.passage.release()
+        elif bad is None:
+            self.passage.release()  # first: whoever waits for the answer need not wait for what is noted of it
             self._forwarder.records.ended_well(self._exchange, self._reading is not None and self._reading.unread)
-        self.passage.release()
+        elif self._store(bad):
+            self.passage.release()
+        else:
+            self.passage.hold()
 
     def _left_alone(self) -> None:
         """The caller has left: for it the exchange has failed if it had seen a failed status."""

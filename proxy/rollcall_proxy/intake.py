@@ -149,8 +149,8 @@ class Intake:
             self._pass_on(request, exchange, digested=True)
 
     def _pass_on(self, request: wire.Exchange, exchange: Exchange, digested: bool = False) -> None:
-        self._watched(exchange)
         self.forwarder.forward(request, exchange, digested)
+        self._watched(exchange)  # behind it: no server need wait for that
 
     def _exchange(self, request: wire.RequestHead, upstream: Upstream, head: Head, owner: Owner | None) -> Exchange:
         exchange = taken_in(next(self._ids), upstream, request, head, owner)

@@ -180,6 +180,7 @@ class CallerConnection(Sending):
             settings = self._engine.settings
             self.deadline = self._engine.now() + (settings.head_time if self._kept else settings.idle_caller)
             self.resume()
+            self.whole()
             if self._kept:
                 self._engine.loop.call_soon(self._next)
 

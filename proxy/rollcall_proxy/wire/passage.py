@@ -53,7 +53,7 @@ class Consumer:
         return "pass"
 
     def on_end(self, outcome: Outcome) -> None:
-        """The server's part is over. Called once, before the end is passed on.
+        """The server's part is over. Called once, before the end is passed on; `Passage.release` passes it on at once.
 
         An exchange that has not ended whole must be ended, now or later: by `answer`, while nothing of the server's
         answer has been sent, else by `cut`. After `left` there is nobody to answer.
@@ -232,13 +232,12 @@ class Passage:
         call = self._call
         if self.exchange.request_whole:
             self._call = None
+        self._end = trailers
         self._ended(WHOLE)
         if self._distrusts and call is not None:
             call.retire()
-        if self._holds:
-            self._end = trailers
-        else:
-            self.exchange.end(trailers)
+        if not self._holds:
+            self.release()
 
     def answer_lost(self, outcome: Outcome) -> None:
         self._call = None

@@ -3,7 +3,8 @@
 A head and the body behind it are then one system call and one segment, not two. All connections send at the turn's
 end, one behind the other: a peer that was woken by the first finds the rest, while one woken for each costs the sender
 as much again as all else that it does. More than `HIGH_WATER` is sent without waiting: within one turn the loop may
-read 8 MB from a peer, unless it is told at once that the other is behind.
+read 8 MB from a peer, unless it is told at once that the other is behind. A whole message is not kept waiting either
+while there is just one at a time (`whole`): who is written for can do its noting behind that.
 """
 
 import asyncio
@@ -19,11 +20,12 @@ _RESET = pack("ii", 1, 0)
 class Turn:
     """The connections with something to send at the end of this turn of the loop."""
 
-    __slots__ = ("_loop", "_writing")
+    __slots__ = ("_loop", "_quiet", "_writing")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._writing: list[Sending] = []
+        self._quiet = True  # in the last turn one connection sent
 
     def sends(self, connection: "Sending") -> None:
         """Let a connection send what it has written when the turn ends."""
@@ -31,8 +33,14 @@ class Turn:
             self._loop.call_soon(self._end)
         self._writing.append(connection)
 
+    @property
+    def quiet(self) -> bool:
+        """Whether a connection sends alone, in this turn so far and in the one before."""
+        return self._quiet and len(self._writing) == 1
+
     def _end(self) -> None:
         writing, self._writing = self._writing, []
+        self._quiet = len(writing) == 1
         for connection in writing:
             connection.flush()
 
@@ -59,6 +67,11 @@ class Sending(asyncio.Protocol):
         self._out.append(data)
         self._size += len(data)
         if self._size > HIGH_WATER:
+            self.flush()
+
+    def whole(self) -> None:
+        """What has been written is a message's end: sent now, unless others send in this turn too."""
+        if self._turn.quiet:
             self.flush()
 
     def end_writing(self) -> None:

@@ -108,7 +108,9 @@ class ServerConnection(Sending):
         self._sent = True
         if self._tunnel:
             self.end_writing()
-        elif self._answered:
+            return
+        self.whole()
+        if self._answered:
             self._leave()
         elif self._granted and self._awaiting is not None:
             self._begin_tunnel(self._awaiting)
@@ -304,9 +306,9 @@ class ServerConnection(Sending):
     def _whole(self, awaiting: Awaiting, trailers: Fields, rest: bytes) -> None:
         self._body, self._answered = None, True
         self._reusable = self._reusable and not rest
-        if self._sent:
-            self._leave()
         awaiting.answer_end(trailers)
+        if self._sent and self._awaiting is not None:
+            self._leave()
 
     def _leave(self) -> None:
         """The exchange is over in both directions."""

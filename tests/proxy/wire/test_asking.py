@@ -126,6 +126,7 @@ async def test_a_request_of_ones_own_does_not_meet_a_connection_that_was_closed(
     wire.plays((ASKED, HI), (ASKED, HI))
     assert await (await wire.engine.send(wire.address, ASK)).read() == b"hi"
     wire.server.peers[0].writer.transport.abort()
+    await asyncio.sleep(0)  # now it is closed, and the engine has not been told
     assert await (await wire.engine.send(wire.address, ASK)).read() == b"hi"
     assert [peer.seen for peer in wire.server.peers] == 2 * [GET + END]
 

@@ -228,12 +228,13 @@ async def test_a_connection_rests_after_an_answer_of_500_and_is_used_again(wire:
     ids=["no body", "chunks", "length, in two"],
 )
 async def test_a_request_that_meets_a_closed_connection_is_sent_on_another(wire: Wire, request_, leaves) -> None:
-    """The server closes, and the next request comes, within one turn of the loop."""
+    """The next request comes, and the server closes, within one turn of the loop."""
     wire.plays((ASKED, HI), (until(b"".join(request_[::2])[-5:]), HI))
     caller = await wire.caller(GET + END)
     await caller.until(lambda: caller.seen == HI)
+    asked = asyncio.create_task(caller.follow(request_))
     await wire.server.peers[0].follow((leaves,))
-    await caller.follow(request_)
+    await asked
     await caller.until(lambda: caller.seen == HI + HI)
     assert [peer.seen for peer in wire.server.peers] == [GET + END, b"".join(request_[::2])]
 

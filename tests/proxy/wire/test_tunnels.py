@@ -20,8 +20,9 @@ async def test_an_upgrade_that_meets_a_closed_connection_is_asked_on_another(
     wire.plays((ASKED, HI), (ASKED, granted, until(b"ping"), b"pong"))
     caller = await wire.caller(GET + END)
     await caller.until(lambda: caller.seen == HI)
+    asked = asyncio.create_task(caller.follow((asks, until(granted), b"ping", until(b"pong"))))
     await wire.server.peers[0].follow((leaves,))
-    await caller.follow((asks, until(granted), b"ping", until(b"pong")))
+    await asked
     assert [peer.seen for peer in wire.server.peers] == [GET + END, asks + b"ping"]
 
 
