@@ -18,8 +18,8 @@ from .passage import Consumer, Passage
 from .sending import Turn
 from .server import ServerConnection
 
-_UNREAD_TICK = 0.05
-"""Seconds between looks at callers that are not read from, to see if they have left."""
+_SOON = 0.05
+"""Seconds between looks at callers that are not read from, to see if they have left, and at connections that rest."""
 _BACKLOG = 4096
 
 
@@ -45,7 +45,7 @@ class Engine:
         self.calls: set[ServerConnection] = set()
         self.closing, self.elsewhere = False, 0
         self._idle: dict[Address, dict[ServerConnection, None]] = {}
-        self._resting: set[ServerConnection] = set()
+        self._resting: dict[ServerConnection, None] = {}  # in the order in which they began to
         self._connecting: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
         self._deserted = asyncio.Event()
@@ -54,7 +54,7 @@ class Engine:
         self._tls = tls  # whom to believe; None: those whom the system believes
         self._timers = [
             self.loop.call_later(self.settings.tick, self._tick),
-            self.loop.call_later(_UNREAD_TICK, self._look_at_unread),
+            self.loop.call_later(_SOON, self._look),
         ]
 
     async def listen(self, bound: socket.socket, handler: Handler) -> asyncio.Server:
@@ -171,20 +171,20 @@ class Engine:
         return task
 
     def keep(self, connection: ServerConnection, rests: bool = False) -> None:
-        """Keep a connection for the next exchange with its server; one that `rests` is not used for a tick or two."""
+        """Keep a connection for the next exchange with its server; one that `rests` not for the very next."""
         if self.closing:
             connection.abort()
             return
         connection.idle_since = self.now()
         if rests:
-            self._resting.add(connection)
+            self._resting[connection] = None
         else:
             self._idle.setdefault(connection.address, {})[connection] = None
 
     def lost(self, connection: ServerConnection) -> None:
         """A connection to a server is gone."""
         self.calls.discard(connection)
-        self._resting.discard(connection)
+        self._resting.pop(connection, None)
         pool = self._idle.get(connection.address)
         if pool is not None:
             pool.pop(connection, None)
@@ -263,21 +263,21 @@ class Engine:
         for pool in self._idle.values():
             for connection in [each for each in pool if each.idle_since <= oldest]:
                 connection.abort()
-        rested = now - self.settings.tick
-        for connection in [each for each in self._resting if each.idle_since <= rested]:
-            self._resting.discard(connection)
-            self.keep(connection)
         self._timers[0] = self.loop.call_later(self.settings.tick, self._tick)
 
-    def _look_at_unread(self) -> None:
-        """A connection that is not read from does not show that its peer has left."""
+    def _look(self) -> None:
+        """See who has rested, and who has left: a connection that is not read from does not show that."""
+        rested = self.now() - self.settings.rest
+        while self._resting and (connection := next(iter(self._resting))).idle_since <= rested:
+            del self._resting[connection]
+            self.keep(connection)
         for caller in [each for each in self.unread if not each.transport.is_closing()]:
             self._poll.register(caller.fd, caller.hangs_up)
             gone = any(seen & caller.hangs_up for _, seen in self._poll.poll(0))
             self._poll.unregister(caller.fd)
             if gone:
                 caller.abort()
-        self._timers[1] = self.loop.call_later(_UNREAD_TICK, self._look_at_unread)
+        self._timers[1] = self.loop.call_later(_SOON, self._look)
 
 
 def _is_address(host: str) -> bool:

@@ -276,7 +276,7 @@ class ServerConnection(Sending):
         body = reader(framing, head)
         self._reusable = framing != "close" and stays_open(head)
         # After a 500 uvicorn closes the connection without having said so (0.54, where the app has raised). Other
-        # servers keep it: whether this one does is known a little later.
+        # servers keep it: whether this one does is known a little later (`Settings.rest`).
         self._rests = head.status >= 500
         piece = body.feed(rest) if body is not None and rest else b""
         awaiting.answer_head(head, framing)

@@ -214,7 +214,7 @@ async def test_a_connection_rests_after_an_answer_of_500_and_is_used_again(wire:
         caller = await wire.caller(POST + END)
         await caller.until(lambda caller=caller, wanted=wanted: caller.seen == wanted)
     assert len(wire.server.peers) == 2
-    await asyncio.sleep(4 * SETTINGS.tick)
+    await asyncio.sleep(SETTINGS.rest + 0.1)
     callers = [await wire.caller(POST + END) for _ in range(2)]
     for caller in callers:
         await caller.until(lambda caller=caller: caller.seen == HI)

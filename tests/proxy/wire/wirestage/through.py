@@ -10,7 +10,7 @@ from rollcall_proxy.wire import Address, Consumer, Engine, Exchange, Limits, Pas
 
 from .raw import Peer, Script, Server, call, listening
 
-SETTINGS = Settings(linger=0.3, tick=0.02)
+SETTINGS = Settings(linger=0.3, tick=0.02, rest=0.05)
 
 
 class Wire:
