@@ -29,22 +29,32 @@ _GENERATING = ("model", "judge")
 
 
 @dataclass(slots=True)
+class Failing:
+    """A call that has failed: its role, its tags, and when it recovered or was outlived.
+
+    `tags` are, by way of ending badly, the first and the last. `outlived` is when its server gave a good answer to
+    another call.
+    """
+
+    role: Role
+    tags: dict[str, list[Tag]] = field(default_factory=dict)
+    recovered: float | None = None
+    outlived: float | None = None
+
+
+@dataclass(slots=True)
 class Book:
     """One dispatch's page.
 
-    `tags` are the first and the last of each call and way of ending badly. By call: its role, when it recovered, and
-    when its server gave a good answer to another one; `unanswered` has the model calls to a server that wait for that,
-    with the end of their last exchange. `response` is that of a `/verify` request in whose verification
+    `failing` has its calls that have failed by their ids; `unanswered` the model calls to a server that wait for a good
+    answer of it, with the end of their last exchange. `response` is that of a `/verify` request in whose verification
     something failed; `verified` the body and the coding of one in which nothing is known here to have failed.
     `inherits`: calls of it may stand failed that the last proxy at this address has seen.
     """
 
     begun: DispatchBegun | None = None
     calls: Calls = field(default_factory=Calls)
-    tags: dict[tuple[str, str], list[Tag]] = field(default_factory=dict)
-    roles: dict[str, Role] = field(default_factory=dict)
-    recovered: dict[str, float] = field(default_factory=dict)
-    outlived: dict[str, float] = field(default_factory=dict)
+    failing: dict[str, Failing] = field(default_factory=dict)
     unanswered: dict[str, dict[str, float]] = field(default_factory=dict)
     model_calls: int = 0
     response: dict[str, Any] | None = None
@@ -53,9 +63,13 @@ class Book:
     rest: str | None = None
     """The call that all those count as that are too many to be told apart."""
 
-    def standing(self) -> Iterator[str]:
-        """The ids of the calls that stand failed."""
-        return (call.id for calls in self.calls.failed.values() for call in calls)
+    def standing(self) -> Iterator[FailedCall]:
+        """The calls that stand failed."""
+        return (call for calls in self.calls.failed.values() for call in calls)
+
+    def role_of(self, call: str) -> Role | None:
+        """The role of a call that has failed."""
+        return found.role if (found := self.failing.get(call)) is not None else None
 
 
 class Ledger:
@@ -99,7 +113,7 @@ class Ledger:
             for dispatch, book in pages.items():
                 for key, calls in book.calls.failed.items():
                     for call in calls:
-                        yield dispatch, key, book.roles.get(call.id) in _GENERATING, call.ended_at
+                        yield dispatch, key, book.role_of(call.id) in _GENERATING, call.ended_at
 
     def saw_model_call(self, dispatch: str | None, times: int = 1) -> None:
         """A model call was made on behalf of a dispatch."""
@@ -117,8 +131,8 @@ class Ledger:
     def disown(self, dispatches: Iterable[str], carrier: str) -> None:
         """Take from dispatches the tags that a carrier had bound to them."""
         for dispatch in dispatches:
-            if book := self._books.get(dispatch):
-                book.tags = {key: tags for key, tags in book.tags.items() if tags[0].carrier != carrier}
+            for call in book.failing.values() if (book := self._books.get(dispatch)) else ():
+                call.tags = {way: tags for way, tags in call.tags.items() if tags[0].carrier != carrier}
 
     def call_of(self, dispatch: str | None, key: CallKey, started_at: float, ended_at: float) -> str:
         """The id of the call that a bad exchange belongs to."""
@@ -126,36 +140,41 @@ class Ledger:
             return self._new_id("", key)
         book = self._book(dispatch)
         known = _known_as(book, dispatch, key)
-        if len(book.roles) >= MOST_CALLS and known not in book.calls.failed:
+        if len(book.failing) >= MOST_CALLS and known not in book.calls.failed:
             book.rest = book.rest or self._new_id("", key)  # of no dispatch: no successor takes it for this one call
             return book.rest
         return book.calls.ended_badly(known, started_at, ended_at, partial(self._new_id, dispatch, key))
 
-    def add(self, tag: Tag, way: str) -> bool:
-        """Keep a tag on its dispatch's page; whether it changes what has been told of its call, as outlived.
+    def add(self, tag: Tag, way: str) -> tuple[Tag | None, bool]:
+        """Keep a tag on its dispatch's page. The first of its call and way, where it is not that itself; and whether it
+        changes what has been told of its call, as outlived.
 
         `way` is the contract's `way_of` it.
         """
         if tag.dispatch is None:
-            return False
-        book = self._book(tag.dispatch)
-        known = book.tags.setdefault((tag.call, way), [])
-        count = known[1].count + 1 if len(known) > 1 else 1
-        known[1:] = [replace(tag, count=count)] if known else []
-        if not known:
-            known.append(tag)
-        book.roles[tag.call] = tag.role
+            return None, False
+        book, first, undoes = self._book(tag.dispatch), None, False
+        call = book.failing.get(tag.call)
+        if call is None:
+            book.failing[tag.call] = Failing(tag.role, {way: [tag]})
+        else:
+            known = call.tags.setdefault(way, [])
+            count = known[1].count + 1 if len(known) > 1 else 1
+            first = known[0] if known else None
+            known[1:] = [tag if first is None else replace(tag, count=count)]
+            undoes = call.outlived is not None and not self.is_open(tag.dispatch)
+            call.role, call.outlived = tag.role, None
         if tag.role in _GENERATING and tag.what != "cancelled":
             book.unanswered.setdefault(tag.server, {})[tag.call] = tag.ended_at
-        return book.outlived.pop(tag.call, None) is not None and not self.is_open(tag.dispatch)
+        return first, undoes
 
-    def concerns(self, dispatch: str | None, server: str, key: Callable[[], CallKey]) -> bool:
+    def concerns(self, dispatch: str | None, server: str, digest: Callable[[], bytes]) -> bool:
         """Whether a good exchange of a dispatch may heal or outlive anything; most do not, and are to cost little."""
         book = self._known(dispatch)
         if book is None:
             return False
-        failed = book.calls.failed
-        return bool(book.unanswered.get(server) or (failed and (book.inherits or key() in failed)))
+        calls = book.calls
+        return bool(book.unanswered.get(server) or (calls.failed and (book.inherits or digest() in calls.digests)))
 
     def heal(
         self, dispatch: str | None, key: Callable[[], CallKey], started_at: float, ended_at: float
@@ -169,7 +188,8 @@ class Ledger:
         if call is None:
             return None
         book.unanswered.get(asked[0], {}).pop(call, None)
-        book.recovered[call] = ended_at
+        if (failing := book.failing.get(call)) is not None:
+            failing.recovered = ended_at
         return Recovered(dispatch, call, ended_at)
 
     def outlive(self, dispatch: str | None, server: str, started_at: float, ended_at: float) -> Outlived | None:
@@ -184,7 +204,8 @@ class Ledger:
         calls = tuple(call for call, ended in unanswered.items() if ended <= started_at)
         for call in calls:
             del unanswered[call]
-        book.outlived.update(dict.fromkeys(calls, ended_at))
+            if (failing := book.failing.get(call)) is not None:
+                failing.outlived = ended_at
         return Outlived(dispatch, calls, ended_at) if calls and not self.is_open(dispatch) else None
 
     def outlived(self, dispatch: str, until: float) -> list[Outlived]:
@@ -192,11 +213,11 @@ class Ledger:
 
         A verdict asks no more of the time, so that one event tells of many calls.
         """
-        book = self._books[dispatch]
-        in_time = [call for call, ended in book.outlived.items() if ended <= until]
-        late = [call for call, ended in book.outlived.items() if ended > until]
+        outlived = {id: at for id, call in self._books[dispatch].failing.items() if (at := call.outlived) is not None}
+        in_time = [call for call, at in outlived.items() if at <= until]
+        late = [call for call, at in outlived.items() if at > until]
         return [
-            Outlived(dispatch, tuple(some), max(book.outlived[call] for call in some))
+            Outlived(dispatch, tuple(some), max(outlived[call] for call in some))
             for calls in (in_time, late)
             for at in range(0, len(calls), _TOGETHER)
             if (some := calls[at : at + _TOGETHER])
@@ -210,14 +231,14 @@ class Ledger:
         over = []
         for each in standing:
             book, key = self._book(each.dispatch), inherited_as(each)
-            if key is None or any(call.id == each.call for calls in book.calls.failed.values() for call in calls):
+            if key is None or any(call.id == each.call for call in book.standing()):
                 continue
             if any(inherited(each.dispatch, known) == key for known in book.calls.failed if not is_inherited(known)):
                 over.append(Recovered(each.dispatch, each.call, at))
                 continue
             book.inherits = True
             book.calls.failed.setdefault(key, []).append(FailedCall(each.call, each.ended_at))
-            book.roles[each.call] = each.role
+            book.failing.setdefault(each.call, Failing(each.role)).role = each.role
             if each.role in _GENERATING and not each.outlived:
                 book.unanswered.setdefault(each.server, {})[each.call] = each.ended_at
         return over
@@ -225,7 +246,7 @@ class Ledger:
     def judge_failed(self, dispatch: str) -> bool:
         """Whether a judge's call of a dispatch stands failed."""
         book = self._known(dispatch)
-        return book is not None and any(book.roles.get(call) == "judge" for call in book.standing())
+        return book is not None and any(book.role_of(call.id) == "judge" for call in book.standing())
 
     def keep_response(self, dispatch: str, response: dict[str, Any]) -> None:
         """Keep what a dispatch has asked to be verified."""
@@ -249,8 +270,12 @@ class Ledger:
     def verdict(self, ended: DispatchEnded) -> Verdict:
         """The verdict from what this proxy knows."""
         book, policy = self._books.get(ended.dispatch) or Book(), self._policy()
-        tags = (tag for known in book.tags.values() for tag in known)
-        kept = [Kept(tag, book.recovered.get(tag.call), book.outlived.get(tag.call)) for tag in tags]
+        kept = [
+            Kept(tag, call.recovered, call.outlived)
+            for call in book.failing.values()
+            for tags in call.tags.values()
+            for tag in tags
+        ]
         agent = book.begun.agent if book.begun else None
         return judge(ended, kept, policy, policy.swallowed(ended, agent, lambda: self._others_made_calls(book)))
 
@@ -266,8 +291,8 @@ class Ledger:
 
     def _book(self, dispatch: str) -> Book:
         """The page of a dispatch; one begun at another proxy, or ended, has a page that may be forgotten."""
-        if dispatch in self._books:
-            return self._books[dispatch]
+        if (book := self._books.get(dispatch)) is not None:
+            return book
         book = self._elsewhere.setdefault(dispatch, Book())
         self._elsewhere.move_to_end(dispatch)
         while len(self._elsewhere) > _ELSEWHERE:

@@ -111,6 +111,7 @@ class ProxyMeasures:
 
     def collect(self) -> Iterator[Metric]:
         """All of it."""
+        self._sender.before()  # what has failed just now is counted too
         yield from self._exchanges.collect()
         yield from self._refusals.collect()
         in_flight: Counter[tuple[str, ...]] = Counter()

@@ -75,7 +75,7 @@ class OutermostRun:
         try:
             outcome = await self._execute(exchange, body, begun.trace)
             await self._crew.settled()
-            self._records.settle()
+            self._records.settle(begun.dispatch)
             await self._tag(exchange, outcome)
             judged = self._judged(exchange, outcome)
             ruling = await self._stored(outcome, judged.ended)

@@ -35,8 +35,8 @@ from .spans import Spans
 
 log = logging.getLogger(__name__)
 
-_FRESH = 192
-"""Failures of which tags are made together at the most; until then each keeps the beginning of its answer."""
+_FRESH = 32
+"""Failures of which tags are made together at the most; until then each keeps its request and its answer's beginning."""
 _EARLY = 20_000
 """Good exchanges that are remembered until it is known what stood failed at the last proxy here."""
 
@@ -97,7 +97,6 @@ class _Fresh:
     """A failure of which the tag is still to be made."""
 
     exchange: Exchange
-    call: str
     bad: Bad
     ended_at: float
 
@@ -105,9 +104,9 @@ class _Fresh:
 class Records:
     """Writes down how exchanges ended, for the collector and for this proxy's own verdicts.
 
-    Where nobody waits for a tag it is made when the next batch is, together with others (`settle`): one behind the
-    other they cost a third of what each costs between good calls, whose code and data have taken the processor's
-    caches. Whoever asks the ledger about tags has to settle first.
+    Where nobody waits for a tag it is made a little later, together with others (`settle`): one behind the other they
+    cost less than each between good calls, whose code has taken the processor's caches. Whoever asks the ledger about a
+    dispatch's calls or tags has to settle those first.
     """
 
     def __init__(
@@ -117,15 +116,15 @@ class Records:
         self._excerpts, self._answers = settings.excerpts, settings.answers
         self._repeats = Repeats()
         self._looking: set[asyncio.Task[None]] = set()
-        self._fresh: list[_Fresh] = []
-        self._unsettled: set[str | None] = set()
+        self._fresh: dict[str | None, list[_Fresh]] = {}
+        self._unsettled = 0
         sender.before = self.settle
         self.spread: Spread | None = None
         self._early: deque[Good] | None = None
 
     def untold(self, dispatch: str | None = None) -> list[Tag]:
         """Tags that have only been counted so far, of one dispatch where one is named: from now on they are told."""
-        self.settle()
+        self.settle(dispatch)
         return self._repeats.all(now()) if dispatch is None else self._repeats.of(dispatch, now())
 
     def due(self) -> list[Tag]:
@@ -165,14 +164,12 @@ class Records:
     def _tag(self, exchange: Exchange, bad: Bad, ended_at: float, then: Callable[[], None]) -> bool:
         if exchange.role == "verify":
             self.note_verified(exchange)
-        key = exchange.key()
-        call = self._ledger.call_of(exchange.dispatch, key, exchange.started_at, ended_at)
-        self.spans.ended(exchange, bad.what, bad.status, call)
         if self.spread is not None or not self._may_wait(exchange.dispatch, bad.status):
-            return self.keep(exchange.tag(call, bad, ended_at), key, then)
-        self._fresh.append(_Fresh(exchange, call, bad, ended_at))
-        self._unsettled.add(exchange.dispatch)
-        if len(self._fresh) >= _FRESH:
+            self.settle(exchange.dispatch)
+            return self.keep(*self._made(exchange, bad, ended_at), then)
+        self._fresh.setdefault(exchange.dispatch, []).append(_Fresh(exchange, bad, ended_at))
+        self._unsettled += 1
+        if self._unsettled >= _FRESH:
             self.settle()
         else:
             self._sender.in_time()
@@ -186,17 +183,29 @@ class Records:
         failed_openly = status is None or status >= 400
         return failed_openly and self._ledger.is_open(dispatch) and self._sender.has_room
 
-    def settle(self) -> None:
-        """Make the tags that are still to be made."""
-        fresh, self._fresh = self._fresh, []
-        self._unsettled.clear()
+    def settle(self, dispatch: str | None = None) -> None:
+        """Make the tags that are still to be made, of one dispatch where one is named."""
+        if dispatch is None:
+            fresh, self._fresh = self._fresh, {}
+        else:
+            fresh = {dispatch: self._fresh.pop(dispatch, [])}
         told: list[Tag] = []
-        for each in fresh:
-            try:
-                told += self._taken(self.discreet(each.exchange.tag(each.call, each.bad, each.ended_at)))
-            except Exception:
-                fault(each.exchange)
+        for some in fresh.values():
+            self._unsettled -= len(some)
+            for each in some:
+                try:
+                    tag, _ = self._made(each.exchange, each.bad, each.ended_at)
+                    told += self._taken(self.discreet(tag))
+                except Exception:
+                    fault(each.exchange)
         self._put_later(told)
+
+    def _made(self, exchange: Exchange, bad: Bad, ended_at: float) -> tuple[Tag, CallKey]:
+        """A tag, and what a retry has in common with its call."""
+        key = exchange.key()
+        call = self._ledger.call_of(exchange.dispatch, key, exchange.started_at, ended_at)
+        self.spans.ended(exchange, bad.what, bad.status, call, ended_at)
+        return exchange.tag(call, bad, ended_at), key
 
     def _put_later(self, tags: list[Tag]) -> None:
         if tags:
@@ -205,7 +214,7 @@ class Records:
     def _taken(self, tag: Tag) -> list[Tag]:
         """Keep a tag; what is to be told because of it."""
         way = way_of(tag)
-        return self._repeats.take(tag, way, tag.ended_at, at_once=self._ledger.add(tag, way))
+        return self._repeats.take(tag, way, tag.ended_at, *self._ledger.add(tag, way))
 
     def discreet(self, tag: Tag) -> Tag:
         """The tag, without the server's text where none is to be kept."""
@@ -221,7 +230,7 @@ class Records:
         Whether nobody need wait for that; else `then` is called later, once it is done.
         """
         tag = self.discreet(tag)
-        self.settle()
+        self.settle(tag.dispatch)
         awaited: list[asyncio.Future[Any]] = []
         if self._may_wait(tag.dispatch, tag.status):
             self._put_later(self._taken(tag))
@@ -255,8 +264,8 @@ class Records:
             self.not_inspected(good_from(exchange))
         if (
             self._early is not None
-            or dispatch in self._unsettled
-            or self._ledger.concerns(dispatch, exchange.upstream.name, exchange.key)
+            or dispatch in self._fresh
+            or self._ledger.concerns(dispatch, exchange.upstream.name, exchange.digest)
         ):
             self.heal(good_from(exchange))
         if exchange.role == "verify":
@@ -273,6 +282,7 @@ class Records:
 
     def inherit(self, standing: Iterable[Standing]) -> None:
         """Now it is known: good exchanges that have been seen meanwhile may have healed it."""
+        self.settle()
         early, self._early = self._early or (), None
         self._sender.put(*self._ledger.inherit(standing, now()))
         for good in early:
@@ -280,8 +290,8 @@ class Records:
 
     def heal(self, good: Good) -> None:
         """Note what a good exchange heals."""
-        if good.dispatch in self._unsettled:
-            self.settle()
+        if good.dispatch in self._fresh:
+            self.settle(good.dispatch)
         if self._early is not None and good.dispatch is not None:
             key = good.key()
             self._early.append(replace(good, key=lambda: key))

@@ -57,21 +57,27 @@ class Repeats:
         self._loops: OrderedDict[_Key, _Loop] = OrderedDict()
         self._waiting: dict[str, dict[_Key, None]] = {}
 
-    def take(self, tag: Tag, way: str, now: float, at_once: bool = False) -> list[Tag]:
+    def take(self, tag: Tag, way: str, now: float, first: Tag | None = None, at_once: bool = False) -> list[Tag]:
         """What is to be told at once: nothing where `tag` only repeats, unless `at_once` says that it does more.
 
-        `way` is the contract's `way_of` it.
+        `way` is the contract's `way_of` it; `first` the first of its call and way, where it is of a dispatch and that
+        has been told.
         """
+        if first is None and tag.dispatch is not None:
+            return [tag]
         key = tag.dispatch or "", call_of(tag), way
-        loop = self._loops.get(key)
+        loop, told = self._loops.get(key), list[Tag]()
         if loop is None:
-            self._loops[key] = _Loop(now, now)
-            return [*self._forget_oldest(now), tag]
+            began_at = now if first is None else first.ended_at
+            loop = self._loops[key] = _Loop(began_at, began_at)
+            told = self._forget_oldest(now)
+            if first is None:
+                return [*told, tag]
         self._loops.move_to_end(key)
         loop.last, loop.count, loop.repeats = tag, loop.count + 1, loop.repeats + 1
         self._waiting.setdefault(key[0], {})[key] = None
         few = tag.dispatch is None and loop.repeats <= _NOBODYS
-        return self._told([key], now) if at_once or few else []
+        return [*told, *self._told([key], now)] if at_once or few else told
 
     def of(self, dispatch: str, now: float) -> list[Tag]:
         """What is to be told of a dispatch."""

@@ -221,6 +221,7 @@ class Proxy:
         """Tell what was seen of dispatches that go on, so that it can be looked at meanwhile."""
         while True:
             await asyncio.sleep(SOON_S)
+            self.records.settle()
             self.spans.tell()
 
     async def _take_over(self) -> None:

@@ -62,9 +62,14 @@ class Spans:
         if self._limit and exchange.dispatch is not None:
             self._open[exchange.id] = exchange
 
-    def ended(self, exchange: Exchange, what: str = "", status: int | None = None, call: str = "") -> None:
-        """An exchange has ended, with `what` and the `call` of its tag where not well. Only its first end counts."""
-        ended_at = now()
+    def ended(
+        self, exchange: Exchange, what: str = "", status: int | None = None, call: str = "", at: float | None = None
+    ) -> None:
+        """An exchange has ended, with `what` and the `call` of its tag where not well; now, unless it was `at` a time.
+
+        Only its first end counts.
+        """
+        ended_at = now() if at is None else at
         if not exchange.counted:
             exchange.counted = True
             self.measured.ended(exchange.upstream.name, exchange.role, what, ended_at - exchange.started_at)

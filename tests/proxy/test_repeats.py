@@ -81,15 +81,16 @@ def test_another_call_and_another_way_are_told_at_once() -> None:
         replace(TAG, rules=("r",)),
     )
     assert [repeats.take(tag, way_of(tag), 1.0) for tag in (TAG, *others)] == [[TAG], *([other] for other in others)]
-    assert repeats.take(replace(TAG, exchange="x-1"), WAY, 1.0) == []
+    assert repeats.take(replace(TAG, exchange="x-1"), WAY, 1.0, first=TAG) == []
 
 
 def test_what_was_counted_is_told_less_often_the_longer_it_lasts() -> None:
     """An hour of a call every second."""
-    repeats, told_of = Repeats(), 0
-    for second in range(3600):
-        told_of += len(repeats.take(TAG, WAY, float(second))) + len(repeats.due(float(second)))
-    assert told_of < 100
+    repeats = Repeats()
+    told_of = len(repeats.take(TAG, WAY, TAG.ended_at))
+    for second in range(2, 3600):
+        told_of += len(repeats.take(TAG, WAY, float(second), first=TAG)) + len(repeats.due(float(second)))
+    assert 10 < told_of < 100
 
 
 Step = st.sampled_from(["again", "at once", "due", "of", "all"])
@@ -99,12 +100,14 @@ Step = st.sampled_from(["again", "at once", "due", "of", "all"])
 def test_every_exchange_is_told_once(steps: list[tuple[str, str, float]]) -> None:
     """Whatever happens in whatever order: the numbers add up, and the last of each call is the last that was told."""
     repeats, now, told_of, taken = Repeats(), 0.0, list[Tag](), dict[str, list[str]]()
+    firsts: dict[str, Tag] = {}
     for number, (step, call, later) in enumerate(steps):
         now += later
         if step in ("again", "at once"):
             taken.setdefault(call, []).append(f"x-{number}")
-            tag = replace(TAG, exchange=f"x-{number}", call=call)
-            told_of += repeats.take(tag, WAY, now, at_once=step == "at once")
+            tag = replace(TAG, exchange=f"x-{number}", call=call, ended_at=now)
+            told_of += repeats.take(tag, WAY, now, firsts.get(call), at_once=step == "at once")
+            firsts.setdefault(call, tag)
         else:
             told_of += {"due": repeats.due, "of": lambda at: repeats.of("d-1", at), "all": repeats.all}[step](now)
     told_of += repeats.all(now)

@@ -22,9 +22,14 @@ class FailedCall:
 
 @dataclass(slots=True)
 class Calls:
-    """The calls of one dispatch that stand failed."""
+    """The calls of one dispatch that stand failed.
+
+    `digests` has those of their bodies, perhaps with some of calls that have been healed: what is in it is sooner asked
+    than a whole key made.
+    """
 
     failed: dict[CallKey, list[FailedCall]] = field(default_factory=dict)
+    digests: set[bytes] = field(default_factory=set)
 
     def ended_badly(self, key: CallKey, started_at: float, ended_at: float, new_id: Callable[[], str]) -> str:
         """Return the id of the call that this bad exchange belongs to, a new one unless it was a retry."""
@@ -32,6 +37,7 @@ class Calls:
         if call is None:
             call = FailedCall(new_id(), ended_at)
             self.failed.setdefault(key, []).append(call)
+            self.digests.add(key[-1])
         call.ended_at = ended_at
         return call.id
 
@@ -43,9 +49,14 @@ class Calls:
         remaining = [other for other in self.failed.pop(key) if other is not call]
         if remaining:
             self.failed[key] = remaining
+        elif not self.failed:
+            self.digests.clear()
         return call.id
 
     def _taken_up(self, key: CallKey, started_at: float) -> FailedCall | None:
         """The earliest failed call of this key that had ended before the exchange began."""
-        ended = [call for call in self.failed.get(key, ()) if call.ended_at <= started_at]
+        calls = self.failed.get(key)
+        if calls is None:
+            return None
+        ended = [call for call in calls if call.ended_at <= started_at]
         return min(ended, key=lambda call: call.ended_at, default=None)

@@ -1,6 +1,6 @@
 """An exchange that did not end well, and the events that tell a dispatch's life.
 
-Events travel from proxies to the collector in the order in which they happened; each is small, frozen and
+Events travel from proxies to the collector in the order in which they happened; each is small, never changed and
 carries absolute times (seconds since the epoch). A `Tag` is the durable record of one bad exchange.
 """
 
@@ -86,9 +86,9 @@ TraceId = Annotated[str, Field(pattern=r"^(?:[0-9a-f]{32})?$")]
 """A trace id of W3C Trace Context (https://www.w3.org/TR/trace-context/#trace-id); empty where none can be read."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: to make a frozen one of so many fields takes four times as long
 class Tag:
-    """One exchange that did not end well.
+    """One exchange that did not end well. As with every event, nobody changes it: `replace` makes another.
 
     `depth` counts the exchanges above it (an outermost `/run` has 0); `owner_by` says by which way its owner was
     found, `none` where it has no owner; `carrier` is what named it where that may turn out to be shared, and
