@@ -73,13 +73,20 @@ class Book:
 
 
 class Ledger:
-    """The pages of all open dispatches."""
+    """The pages of all open dispatches.
+
+    Whether a good exchange concerns any of them is asked of each one, so it is answered without a page as a rule:
+    `_bodies` counts on how many pages calls with this digest of their body stand failed, `_asking` has the dispatches
+    with an unanswered call, or with an inherited one, of which the digest is not known.
+    """
 
     def __init__(self, new_id: Callable[[str, CallKey], str], policy: Callable[[], Policy]) -> None:
         """`new_id` names a call of a dispatch (`inheriting`)."""
         self._books: dict[str, Book] = {}
         self._elsewhere: OrderedDict[str, Book] = OrderedDict()
         self._runs: OrderedDict[str, str] = OrderedDict()
+        self._bodies: dict[bytes, int] = {}
+        self._asking: set[str] = set()
         self._making_calls: set[tuple[str, str]] = set()
         self._new_id, self._policy = new_id, policy
 
@@ -143,6 +150,8 @@ class Ledger:
         if len(book.failing) >= MOST_CALLS and known not in book.calls.failed:
             book.rest = book.rest or self._new_id("", key)  # of no dispatch: no successor takes it for this one call
             return book.rest
+        if known not in book.calls.failed:
+            self._stands(known)
         return book.calls.ended_badly(known, started_at, ended_at, partial(self._new_id, dispatch, key))
 
     def add(self, tag: Tag, way: str) -> tuple[Tag | None, bool]:
@@ -166,15 +175,18 @@ class Ledger:
             call.role, call.outlived = tag.role, None
         if tag.role in _GENERATING and tag.what != "cancelled":
             book.unanswered.setdefault(tag.server, {})[tag.call] = tag.ended_at
+            self._asking.add(tag.dispatch)
         return first, undoes
 
     def concerns(self, dispatch: str | None, server: str, digest: Callable[[], bytes]) -> bool:
         """Whether a good exchange of a dispatch may heal or outlive anything; most do not, and are to cost little."""
-        book = self._known(dispatch)
-        if book is None:
-            return False
-        calls = book.calls
-        return bool(book.unanswered.get(server) or (calls.failed and (book.inherits or digest() in calls.digests)))
+        if dispatch in self._asking:
+            book = self._known(dispatch)
+            if book is not None and (book.unanswered.get(server) or (book.inherits and book.calls.failed)):
+                return True
+            if book is None or not any(book.unanswered.values()):
+                self._asking.discard(dispatch)
+        return bool(self._bodies) and digest() in self._bodies
 
     def heal(
         self, dispatch: str | None, key: Callable[[], CallKey], started_at: float, ended_at: float
@@ -187,6 +199,8 @@ class Ledger:
         call = book.calls.ended_well(asked, started_at)
         if call is None:
             return None
+        if asked not in book.calls.failed:
+            self._forget(asked)
         book.unanswered.get(asked[0], {}).pop(call, None)
         if (failing := book.failing.get(call)) is not None:
             failing.recovered = ended_at
@@ -237,6 +251,9 @@ class Ledger:
                 over.append(Recovered(each.dispatch, each.call, at))
                 continue
             book.inherits = True
+            self._asking.add(each.dispatch)
+            if key not in book.calls.failed:
+                self._stands(key)
             book.calls.failed.setdefault(key, []).append(FailedCall(each.call, each.ended_at))
             book.failing.setdefault(each.call, Failing(each.role)).role = each.role
             if each.role in _GENERATING and not each.outlived:
@@ -287,7 +304,24 @@ class Ledger:
 
     def close(self, dispatch: str) -> None:
         """The dispatch has ended: forget its page."""
-        self._books.pop(dispatch, None)
+        self._over(dispatch, self._books.pop(dispatch, None))
+
+    def _over(self, dispatch: str, book: Book | None) -> None:
+        self._asking.discard(dispatch)
+        for key in book.calls.failed if book is not None else ():
+            self._forget(key)
+
+    def _stands(self, key: CallKey) -> None:
+        """A call stands failed that is the first of its key on its page."""
+        self._bodies[key[-1]] = self._bodies.get(key[-1], 0) + 1
+
+    def _forget(self, key: CallKey) -> None:
+        """None of its key stands failed on that page any more."""
+        left = self._bodies[key[-1]] - 1
+        if left:
+            self._bodies[key[-1]] = left
+        else:
+            del self._bodies[key[-1]]
 
     def _book(self, dispatch: str) -> Book:
         """The page of a dispatch; one begun at another proxy, or ended, has a page that may be forgotten."""
@@ -296,7 +330,7 @@ class Ledger:
         book = self._elsewhere.setdefault(dispatch, Book())
         self._elsewhere.move_to_end(dispatch)
         while len(self._elsewhere) > _ELSEWHERE:
-            self._elsewhere.popitem(last=False)
+            self._over(*self._elsewhere.popitem(last=False))
         return book
 
 

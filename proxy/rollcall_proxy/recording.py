@@ -36,7 +36,7 @@ from .spans import Spans
 log = logging.getLogger(__name__)
 
 _FRESH = 32
-"""Failures of which tags are made together at the most; until then each keeps its request and its answer's beginning."""
+"""Failures of which tags are made together at the most; until then each keeps its request and its answer's start."""
 _EARLY = 20_000
 """Good exchanges that are remembered until it is known what stood failed at the last proxy here."""
 

@@ -22,14 +22,9 @@ class FailedCall:
 
 @dataclass(slots=True)
 class Calls:
-    """The calls of one dispatch that stand failed.
-
-    `digests` has those of their bodies, perhaps with some of calls that have been healed: what is in it is sooner asked
-    than a whole key made.
-    """
+    """The calls of one dispatch that stand failed."""
 
     failed: dict[CallKey, list[FailedCall]] = field(default_factory=dict)
-    digests: set[bytes] = field(default_factory=set)
 
     def ended_badly(self, key: CallKey, started_at: float, ended_at: float, new_id: Callable[[], str]) -> str:
         """Return the id of the call that this bad exchange belongs to, a new one unless it was a retry."""
@@ -37,7 +32,6 @@ class Calls:
         if call is None:
             call = FailedCall(new_id(), ended_at)
             self.failed.setdefault(key, []).append(call)
-            self.digests.add(key[-1])
         call.ended_at = ended_at
         return call.id
 
@@ -49,8 +43,6 @@ class Calls:
         remaining = [other for other in self.failed.pop(key) if other is not call]
         if remaining:
             self.failed[key] = remaining
-        elif not self.failed:
-            self.digests.clear()
         return call.id
 
     def _taken_up(self, key: CallKey, started_at: float) -> FailedCall | None:
