@@ -1,6 +1,7 @@
 """Requests against several targets in turn, so that what disturbs one disturbs all.
 
-`paced` is an open loop: a request is sent when its time has come, whether earlier ones have been answered or not.
+`paced` is an open loop: a request is sent when its time has come, whether earlier ones have been answered or not. A
+turn is of one target alone: proxies that share a core would else wait for each other's work.
 """
 
 import asyncio
@@ -44,14 +45,22 @@ class Target:
             connection.close()
 
 
+_TURN_S = 0.5
+
+
 async def paced(targets: list[Target], rate: float, seconds: float) -> None:
-    """Send `rate` requests per second to each target for so long."""
+    """Send `rate` requests per second to each target for so long, half a second at a time."""
     loop = asyncio.get_running_loop()
-    begin, step = loop.time(), 1 / rate / len(targets)
-    async with asyncio.timeout(seconds + 30), asyncio.TaskGroup() as group:
-        for number in range(int(rate * seconds) * len(targets)):
-            await asyncio.sleep(max(0.0, begin + number * step - loop.time()))
-            group.create_task(targets[number % len(targets)].one(), name="paced")
+    turns = max(1, round(seconds / _TURN_S))
+    number = round(rate * seconds / turns)
+    async with asyncio.timeout(seconds * len(targets) + 30), asyncio.TaskGroup() as group:
+        for _ in range(turns):
+            for target in targets:
+                begin = loop.time()
+                for sent in range(number):
+                    await asyncio.sleep(max(0.0, begin + sent / rate - loop.time()))
+                    group.create_task(target.one(), name="paced")
+                await asyncio.sleep(1 / rate)
     for target in targets:
         target.close()
 
