@@ -235,8 +235,9 @@ class _Passing(wire.Consumer):
         if self._exchange.tagged:
             self.passage.release()
         elif bad is None:
-            self.passage.release()  # first: whoever waits for the answer need not wait for what is noted of it
+            # Before anyone can act on the answer: what an agent does next may be judged by what this has healed.
             self._forwarder.records.ended_well(self._exchange, self._reading is not None and self._reading.unread)
+            self.passage.release()
         elif self._store(bad):
             self.passage.release()
         else:

@@ -4,7 +4,7 @@ A head and the body behind it are then one system call and one segment, not two.
 end, one behind the other: a peer that was woken by the first finds the rest, while one woken for each costs the sender
 as much again as all else that it does. More than `HIGH_WATER` is sent without waiting: within one turn the loop may
 read 8 MB from a peer, unless it is told at once that the other is behind. A whole message is not kept waiting either
-while there is just one at a time (`whole`): who is written for can do its noting behind that.
+while there is just one at a time (`whole`).
 """
 
 import asyncio
