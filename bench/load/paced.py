@@ -11,6 +11,10 @@ from dataclasses import dataclass, field
 from .connection import Connection, connect
 
 
+_TURN_S = 0.5
+"""Seconds of a turn."""
+
+
 @dataclass
 class Target:
     """Where requests go, and what they took in seconds; `connections` is how many were opened."""
@@ -45,11 +49,8 @@ class Target:
             connection.close()
 
 
-_TURN_S = 0.5
-
-
 async def paced(targets: list[Target], rate: float, seconds: float) -> None:
-    """Send `rate` requests per second to each target for so long, half a second at a time."""
+    """Send `rate` requests per second to each target for so long, a turn at a time."""
     loop = asyncio.get_running_loop()
     turns = max(1, round(seconds / _TURN_S))
     number = round(rate * seconds / turns)

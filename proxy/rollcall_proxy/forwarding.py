@@ -235,7 +235,7 @@ class _Passing(wire.Consumer):
         if self._exchange.tagged:
             self.passage.release()
         elif bad is None:
-            # Before anyone can act on the answer: what an agent does next may be judged by what this has healed.
+            # Noted, with its time, before anyone can act on it: what ends after a `/run` answer began heals nothing.
             self._forwarder.records.ended_well(self._exchange, self._reading is not None and self._reading.unread)
             self.passage.release()
         elif self._store(bad):

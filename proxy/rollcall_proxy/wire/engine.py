@@ -171,7 +171,7 @@ class Engine:
         return task
 
     def keep(self, connection: ServerConnection, rests: bool = False) -> None:
-        """Keep a connection for the next exchange with its server; one that `rests` not for the very next."""
+        """Keep a connection for the next exchange with its server; one that `rests` waits (`Settings.rest`)."""
         if self.closing:
             connection.abort()
             return
