@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from .connection import Connection, connect
 
-
 _TURN_S = 0.5
 """Seconds of a turn."""
 
