@@ -119,27 +119,29 @@ async def _digested(request: wire.Exchange, exchange: Exchange) -> None:
         raise ConnectionResetError("the caller has left")
     digesting = _Digesting(exchange)
     request.give_to(digesting)
-    await digesting.ended
+    if (left := await digesting.ended) is not None:
+        raise ConnectionResetError(left)
 
 
 class _Digesting:
-    """Takes a request's body piece by piece, and keeps nothing of it but the digest."""
+    """Takes a request's body piece by piece, and keeps nothing of it but the digest.
+
+    `ended` has how the caller left, or None. An exception in there would hold the coroutine that holds this.
+    """
 
     behind = False
 
     def __init__(self, exchange: Exchange) -> None:
         self.request_piece = exchange.passes
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.ended: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
 
     def request_end(self, trailers: wire.Fields) -> None:
         """It is whole."""
-        if not self.ended.done():
-            self.ended.set_result(None)
+        self._end(None)
 
     def caller_left(self, detail: str) -> None:
         """It will never be."""
-        if not self.ended.done():
-            self.ended.set_exception(ConnectionResetError(detail))
+        self._end(detail)
 
     def caller_behind(self) -> None:
         """Nothing is sent that could wait."""
@@ -149,6 +151,10 @@ class _Digesting:
 
     def over(self) -> None:
         """It has been answered."""
+
+    def _end(self, left: str | None) -> None:
+        if not self.ended.done():
+            self.ended.set_result(left)
 
 
 class _Passing(wire.Consumer):

@@ -9,6 +9,7 @@ import codecs
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Protocol
 
 import orjson
@@ -217,24 +218,14 @@ class _Generation:
         if shape == "stream":
             self._reader = _Stream(self._dialect, self._limit)
         else:
-            self._reader = _Json(DECLARING, self._read, self._limit)
+            required = self._strict or _is_json(self._media_type)
+            self._reader = _Json(DECLARING, partial(_read_generated, required), self._limit)
         return self._reader.feed(held)
 
     def _shape_at_the_end(self) -> Shape:
         if self._media_type == "text/event-stream":
             return "stream"
         return "json" if _is_json(self._media_type) or not self._start else "unreadable"
-
-    def _read(self, text: JsonText, body: Body) -> Finding | None:
-        if text.state == "whole":
-            failure = failure_in_answer(text.value)
-            return _body_failure(failure, _head(body)) if failure is not None else None
-        if text.state == "cut":
-            return _cut(text.problem, body)
-        if text.state == "empty":
-            required = self._strict or _is_json(self._media_type)
-            return Finding("peer_drop", "the answer is empty") if required else None
-        return Finding("body_failure", f"the answer is not JSON: {text.problem}", _head(body))
 
 
 def _shape_of(start: bytes, media_type: str) -> Shape | None:
@@ -252,6 +243,18 @@ def _shape_of(start: bytes, media_type: str) -> Shape | None:
     if any(field.startswith(start) for field in _FIELDS):
         return None
     return "json" if _is_json(media_type) else "unreadable"
+
+
+def _read_generated(required: bool, text: JsonText, body: Body) -> Finding | None:
+    """A model's answer as JSON; `required`: it must have some content."""
+    if text.state == "whole":
+        failure = failure_in_answer(text.value)
+        return _body_failure(failure, _head(body)) if failure is not None else None
+    if text.state == "cut":
+        return _cut(text.problem, body)
+    if text.state == "empty":
+        return Finding("peer_drop", "the answer is empty") if required else None
+    return Finding("body_failure", f"the answer is not JSON: {text.problem}", _head(body))
 
 
 def _read_verify(body: bytes) -> Finding | None:

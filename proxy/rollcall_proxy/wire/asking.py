@@ -162,18 +162,21 @@ def _with_length(request: RequestHead, length: int) -> RequestHead:
 
 
 async def _connection(engine: "Engine", address: Address, limits: Limits) -> ServerConnection:
-    connected: asyncio.Future[ServerConnection] = engine.loop.create_future()
+    connected: asyncio.Future[ServerConnection | Outcome] = engine.loop.create_future()
 
     def failed(outcome: Outcome) -> None:
         if not connected.done():
-            connected.set_exception(FailedError(outcome))
+            connected.set_result(outcome)  # an exception in there would hold this coroutine, which holds the future
 
     def opened(connection: ServerConnection) -> None:
         engine.keep(connection) if connected.done() else connected.set_result(connection)
 
     task = engine.connect(address, limits, opened, failed)
     try:
-        return await connected
+        found = await connected
     except asyncio.CancelledError:
         task.cancel()
         raise
+    if isinstance(found, Outcome):
+        raise FailedError(found)
+    return found

@@ -210,18 +210,21 @@ class Engine:
             self._hand_over(connection, connected)
 
     async def _connected(self, address: Address, tls: dict[str, Any]) -> ServerConnection:
-        """Connect to the first of a host's addresses that answers. Raises OSError."""
-        trouble: OSError | None = None
+        """Connect to the first of a host's addresses that answers. Raises OSError.
+
+        An error that this coroutine kept would hold the coroutine, and with it the exchange: its text is enough.
+        """
+        troubles: list[str] = []
         for host in await self._hosts(address):
             try:
                 _, connection = await self.loop.create_connection(
                     lambda: ServerConnection(self, address), host, address.port, **tls
                 )
             except OSError as error:
-                trouble = trouble or error
+                troubles.append(str(error))
             else:
                 return connection
-        raise trouble or OSError(f"{address.host} has no address")
+        raise OSError(troubles[0] if troubles else f"{address.host} has no address")
 
     async def _hosts(self, address: Address) -> list[str]:
         """What to connect to: addresses that have been looked at, or the host itself. Raises OSError."""

@@ -175,9 +175,11 @@ class Exchange:
             wanted = BodyReader(self, limit)
             self.give_to(wanted)
             try:
-                await wanted.ended
+                left = await wanted.ended
             finally:
                 self._kept, self._taker = wanted.pieces, None
+            if left is not None:
+                raise ConnectionResetError(left)
         body = b"".join(self._kept)
         if len(body) > limit:
             raise BodyTooLargeError(f"the request's body is larger than {limit} bytes")
@@ -324,7 +326,10 @@ class Exchange:
 
 
 class BodyReader:
-    """Collects a request's body for a coroutine, up to a limit."""
+    """Collects a request's body for a coroutine, up to a limit.
+
+    `ended` has how the caller left, or None. An exception in there would hold the coroutine that holds this.
+    """
 
     __slots__ = ("_exchange", "_left", "ended", "pieces")
     behind = False
@@ -332,7 +337,7 @@ class BodyReader:
     def __init__(self, exchange: Exchange, limit: int) -> None:
         self._exchange, self._left = exchange, limit
         self.pieces: list[bytes] = []
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.ended: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
 
     def request_piece(self, piece: bytes) -> None:
         self.pieces.append(piece)
@@ -345,13 +350,12 @@ class BodyReader:
         self._end()
 
     def caller_left(self, detail: str) -> None:
-        if not self.ended.done():
-            self.ended.set_exception(ConnectionResetError(detail))
+        self._end(detail)
 
     def caller_behind(self) -> None: ...
     def caller_ready(self) -> None: ...
     def over(self) -> None: ...
 
-    def _end(self) -> None:
+    def _end(self, left: str | None = None) -> None:
         if not self.ended.done():
-            self.ended.set_result(None)
+            self.ended.set_result(left)
