@@ -15,6 +15,7 @@ from .exchange import Exchange
 from .head import RequestHead
 from .limits import NO_LIMITS, Address, Limits, Outcome, Settings
 from .passage import Consumer, Passage
+from .resting import Resting
 from .sending import Turn
 from .server import ServerConnection
 
@@ -45,7 +46,7 @@ class Engine:
         self.calls: set[ServerConnection] = set()
         self.closing, self.elsewhere = False, 0
         self._idle: dict[Address, dict[ServerConnection, None]] = {}
-        self._resting: dict[ServerConnection, None] = {}  # in the order in which they began to
+        self._resting = Resting(self.settings, self.now)
         self._connecting: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
         self._deserted = asyncio.Event()
@@ -170,21 +171,23 @@ class Engine:
         task.add_done_callback(self._connecting.discard)
         return task
 
-    def keep(self, connection: ServerConnection, rests: bool = False) -> None:
-        """Keep a connection for the next exchange with its server; one that `rests` waits (`Settings.rest`)."""
+    def keep(self, connection: ServerConnection, failed: bool = False) -> None:
+        """Keep a connection for the next exchange with its server; behind an answer that `failed` it may rest."""
         if self.closing:
             connection.abort()
             return
-        connection.idle_since = self.now()
-        if rests:
-            self._resting[connection] = None
-        else:
-            self._idle.setdefault(connection.address, {})[connection] = None
+        connection.idle_since, connection.idle_behind_failure = self.now(), failed
+        if not (failed and self._resting.begin(connection)):
+            self._offer(connection)
 
-    def lost(self, connection: ServerConnection) -> None:
-        """A connection to a server is gone."""
+    def _offer(self, connection: ServerConnection) -> None:
+        self._idle.setdefault(connection.address, {})[connection] = None
+
+    def lost(self, connection: ServerConnection, by_server: bool = False) -> None:
+        """A connection to a server is gone, closed `by_server` or here."""
         self.calls.discard(connection)
-        self._resting.pop(connection, None)
+        if connection.idle_behind_failure:
+            self._resting.lost(connection, by_server)
         pool = self._idle.get(connection.address)
         if pool is not None:
             pool.pop(connection, None)
@@ -270,10 +273,8 @@ class Engine:
 
     def _look(self) -> None:
         """See who has rested, and who has left: a connection that is not read from does not show that."""
-        rested = self.now() - self.settings.rest
-        while self._resting and (connection := next(iter(self._resting))).idle_since <= rested:
-            del self._resting[connection]
-            self.keep(connection)
+        for connection in self._resting.rested():
+            self._offer(connection)
         for caller in [each for each in self.unread if not each.transport.is_closing()]:
             self._poll.register(caller.fd, caller.hangs_up)
             gone = any(seen & caller.hangs_up for _, seen in self._poll.poll(0))

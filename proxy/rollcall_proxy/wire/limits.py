@@ -47,7 +47,8 @@ class Settings:
     `Exchange.surplus`, and its connection is closed behind the answer. A connection of a caller is kept idle for
     `idle_caller` (Gym's client keeps its own for 15 s), one to a server for `idle_server` (Gym's servers close theirs
     after 30 s, and a request must not meet one that is being closed), and not used for `rest` after an answer of 500 or
-    more, behind which its server may close it without having said so. A caller has `head_time` for one head, and
+    more, behind which its server may close it without having said so, unless that has kept the last `trusted` ones
+    (`resting`). A caller has `head_time` for one head, and
     `body_time` for each further HIGH_WATER bytes of a body, or its end; while it is made to wait, that time stands
     still. `linger` is how long what a refused caller still sends is read, since closing with something unread would
     take the answer away from it (RFC 9112 9.6). `added`: lower names of fields of requests that whoever uses the engine
@@ -60,6 +61,7 @@ class Settings:
     idle_caller: float = 75.0
     idle_server: float = 10.0
     rest: float = 0.1
+    trusted: int = 1000
     linger: float = 2.0
     callers: int | None = None
     tick: float = 0.5

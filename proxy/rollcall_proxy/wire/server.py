@@ -54,13 +54,13 @@ class ServerConnection(Sending):
         "_body",
         "_engine",
         "_eof",
+        "_failed",
         "_gone",
         "_granted",
         "_kept",
         "_limits",
         "_paused",
         "_request",
-        "_rests",
         "_reusable",
         "_sent",
         "_started",
@@ -70,6 +70,7 @@ class ServerConnection(Sending):
         "_watching",
         "address",
         "behind",
+        "idle_behind_failure",
         "idle_since",
     )
 
@@ -83,7 +84,8 @@ class ServerConnection(Sending):
         self._began = self._sent = self._answered = self._tunnel = self._paused = self._eof = False
         self._granted = False  # a tunnel, which begins once the request is whole
         self._unproven = False  # it was idle, and may have been closed meanwhile
-        self._reusable, self._rests, self._gone, self.behind = True, False, False, False
+        self._reusable, self._failed, self._gone, self.behind = True, False, False, False
+        self.idle_behind_failure = False
         self._started = self._touched = self.idle_since = 0.0
         self._watching = select.poll()
 
@@ -205,7 +207,7 @@ class ServerConnection(Sending):
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._engine.lost(self)
+        self._engine.lost(self, by_server=self._eof or error is not None)
         self._gone = True
         awaiting, self._awaiting = self._awaiting, None
         if awaiting is None:
@@ -275,9 +277,7 @@ class ServerConnection(Sending):
         framing = framing_of_answer(head, self._request.method)
         body = reader(framing, head)
         self._reusable = framing != "close" and stays_open(head)
-        # After a 500 uvicorn closes the connection without having said so (0.54, where the app has raised). Other
-        # servers keep it: whether this one does is known a little later (`Settings.rest`).
-        self._rests = head.status >= 500
+        self._failed = head.status >= 500
         piece = body.feed(rest) if body is not None and rest else b""
         awaiting.answer_head(head, framing)
         if self._awaiting is None:
@@ -316,7 +316,7 @@ class ServerConnection(Sending):
         self._engine.calls.discard(self)
         if self._reusable and not self.transport.is_closing() and not self.transport.get_write_buffer_size():
             self.resume()
-            self._engine.keep(self, self._rests)
+            self._engine.keep(self, self._failed)
         else:
             self.close()
 

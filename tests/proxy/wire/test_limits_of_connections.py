@@ -4,11 +4,12 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from rollcall_proxy.wire import Consumer, Limits, Outcome, Settings
 from wirestage.cases import ASKED, CHUNKED, END, GET, HI, LENGTH_2, OK, POST
-from wirestage.raw import closes, pause, reads_on, resets, stops_reading, until
+from wirestage.raw import QUIET_S, closes, pause, reads_on, resets, stops_reading, until
 from wirestage.through import SETTINGS, Wire
 
 SHORT = Settings(head_time=0.1, body_time=0.1, idle_caller=0.1, idle_server=0.1, linger=0.1, callers=2, tick=0.02)
@@ -206,19 +207,58 @@ async def test_a_connection_that_may_be_closed_is_not_used_again(wire: Wire, fir
     assert [peer.seen for peer in wire.server.peers] == 2 * [POST + END]
 
 
+FAILED = b"HTTP/1.1 500 No\r\n" + LENGTH_2 + END + b"no"
+
+
 async def test_a_connection_rests_after_an_answer_of_500_and_is_used_again(wire: Wire) -> None:
     """It may be one that its server closes without having said so."""
-    failed = b"HTTP/1.1 500 No\r\n" + LENGTH_2 + END + b"no"
-    wire.plays((ASKED, failed, until(2 * (POST + END)), HI), (ASKED, HI, until(2 * (POST + END)), HI))
-    for wanted in (failed, HI):
-        caller = await wire.caller(POST + END)
-        await caller.until(lambda caller=caller, wanted=wanted: caller.seen == wanted)
+    wire.plays((ASKED, FAILED, until(2 * (POST + END)), HI), (ASKED, HI, until(2 * (POST + END)), HI))
+    for wanted in (FAILED, HI):
+        await answered(wire, wanted)
     assert len(wire.server.peers) == 2
     await asyncio.sleep(SETTINGS.rest + 0.1)
     callers = [await wire.caller(POST + END) for _ in range(2)]
     for caller in callers:
         await caller.until(lambda caller=caller: caller.seen == HI)
     assert [peer.seen for peer in wire.server.peers] == 2 * [2 * (POST + END)]
+
+
+@pytest.mark.parametrize("closing", [0.0, 0.02], ids=["at once", "a little later"])
+async def test_a_server_that_keeps_what_has_failed_is_trusted_until_it_closes_one(closing: float) -> None:
+    """Behind two answers its connection rests, behind two more it does not, and is closed: the next one rests again."""
+    async with Wire(replace(SETTINGS, trusted=2)) as wire:
+        asked_again = [until(times * (POST + END)) for times in range(2, 5)]
+        wire.plays(
+            (
+                ASKED,
+                FAILED,
+                asked_again[0],
+                FAILED,
+                asked_again[1],
+                FAILED,
+                asked_again[2],
+                FAILED,
+                pause(closing),
+                closes,
+            ),
+            (ASKED, FAILED, asked_again[0], HI),
+            (ASKED, HI),
+        )
+        for _ in range(2):
+            await answered(wire, FAILED)
+            await asyncio.sleep(SETTINGS.rest + 0.1)
+        for _ in range(2):
+            await answered(wire, FAILED)
+        assert len(wire.server.peers) == 1
+        await asyncio.sleep(closing + QUIET_S)
+        for wanted in (FAILED, HI):
+            await answered(wire, wanted)
+        assert len(wire.server.peers) == 3
+
+
+async def answered(wire: Wire, wanted: bytes) -> None:
+    caller = await wire.caller(POST + END)
+    await caller.until(lambda: caller.seen == wanted)
 
 
 @pytest.mark.parametrize("leaves", [closes, resets])
