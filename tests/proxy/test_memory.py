@@ -50,3 +50,27 @@ async def test_a_body_that_is_refused_is_not_held(world: World) -> None:
         assert b"more callers than" in await refused.until_lost()
         assert memory(proxy.process.pid, "VmHWM") - before < 50 * MB
         served.close()
+
+
+async def test_answers_that_have_passed_are_not_held(world: World) -> None:
+    """200 MB of a model's answers, each read whole for what it says."""
+    body = b'{"status":"completed","output":[{"type":"message","content":"%b"}]}' % (500_000 * b"x")
+    answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+    async def model(peer: Peer) -> None:
+        while True:
+            await peer.request()
+            await peer.say(answer)
+
+    async with proxy_process(world) as proxy:
+        await world.stands_at((await world.serves_raw(model)).url)
+        caller = await connect(world.listeners["model"])
+        for number in range(400):
+            if number == 10:
+                before = memory(proxy.process.pid, "VmRSS")
+            await caller.say(b"POST /v1/responses HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}")
+            head = await caller.reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200")
+            await caller.reader.readexactly(len(body))
+        assert memory(proxy.process.pid, "VmHWM") - before < 50 * MB
+        caller.close()

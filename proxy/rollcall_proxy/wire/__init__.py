@@ -11,7 +11,8 @@ It knows nothing of whose calls it carries. The way of one exchange:
    looks on, and to the `ServerConnection` (server.py), in the same turn of the loop.
 4. The answer comes back the same way: `on_answer_head`, `on_answer_piece` for each piece, `on_end`. What the consumer
    holds waits until it calls `release`; everything else has been sent when the method returns.
-5. When both sides are whole, the server's connection goes back to the engine and the caller's reads its next request.
+5. When both sides are whole, the server's connection goes back to the engine, where it may have to rest (resting.py),
+   and the caller's reads its next request.
 
 No exchange has a task or a timer of its own. Time is looked at once a tick for all connections (`Limits`,
 `Settings`). A side that is behind makes the other one wait: a connection whose buffer is full stops the reading of its

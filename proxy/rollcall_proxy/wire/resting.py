@@ -38,9 +38,9 @@ class Resting:
 
     def lost(self, connection: "ServerConnection", by_server: bool) -> None:
         """A connection that was idle behind such an answer is gone, and may be in use again."""
-        rested = connection in self._connections
+        resting = connection in self._connections
         self._connections.pop(connection, None)
-        if by_server and (rested or self._now() - connection.idle_since <= self._settings.rest):
+        if by_server and (resting or self._now() - connection.idle_since <= self._settings.rest):
             self._kept.pop(connection.address, None)
 
     def rested(self) -> "list[ServerConnection]":
