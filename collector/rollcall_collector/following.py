@@ -80,6 +80,12 @@ class _Feed:
         self._trouble = trouble
         self._tell()
 
+    def stop(self) -> None:
+        """Nobody follows any more: forget what refers to this by its traceback."""
+        self.task.cancel()
+        del self.task
+        self._trouble = None
+
     def _tell(self) -> None:
         news, self._news = self._news, asyncio.get_running_loop().create_future()
         if not news.done():
@@ -107,7 +113,7 @@ class Following:
         finally:
             feed.followers -= 1
             if not feed.followers:
-                feed.task.cancel()
+                feed.stop()
                 if self._feeds.get(name) is feed:
                     del self._feeds[name]
 

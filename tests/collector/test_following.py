@@ -1,6 +1,7 @@
 """Waiting for a run, and streams of what changes, through real sockets."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ import orjson
 import pytest
 from collector_client import Client, running
 from collector_events import begun, ended, tag
+from rollcall_collector.following import _Feed
 
 
 class Stream:
@@ -69,6 +71,20 @@ async def test_a_question_that_has_waited_long_enough_is_answered_with_how_thing
     await whole(collector)
     status = await collector.get("/v1/runs/r-1?wait=complete&timeout=0")
     assert (status["complete"], status["state"]) == (False, "running")
+
+
+@pytest.mark.parametrize("path", ["/v1/runs/r-1?wait=complete&timeout=0", "/v1/runs/none?wait=complete"])
+async def test_what_was_followed_is_freed_with_its_last_follower(collector: Client, path: str) -> None:
+    """And not when the garbage collector comes by: it holds a run's whole status."""
+    await whole(collector)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(5):
+            await collector.call("GET", path)
+        assert [each for each in gc.get_objects() if isinstance(each, _Feed)] == []
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("query", ["wait=ready", "wait=complete&timeout=soon", "wait=complete&timeout=1000000"])
