@@ -22,6 +22,7 @@ from rollcall_collector.contract.repeating import way_of
 from rollcall_collector.contract.verdict import State
 
 from .answers import Made, own_answer, whole
+from .bodies import response_in
 from .carriers import Carriers
 from .clock import now
 from .exchange import Exchange, bad_from
@@ -30,7 +31,7 @@ from .forwarding import Forwarder, read
 from .ledger import Ledger
 from .outcome import Judged, Outcome, diverted, read_outcome, state_answered, unread_outcome
 from .owners import explicit_id, with_attempt
-from .recording import Records, response_in
+from .recording import Records
 from .sender import NotStoredError, Sender
 from .settings import ProxySettings
 from .upstream import UpstreamError

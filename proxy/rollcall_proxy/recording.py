@@ -13,16 +13,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
-import orjson
 from rollcall_collector.contract.calls import CallKey
-from rollcall_collector.contract.exchange import NotInspected, Outlived, Recovered, Tag, Verified, is_keepable
+from rollcall_collector.contract.exchange import NotInspected, Outlived, Recovered, Tag, Verified
 from rollcall_collector.contract.policy import Policy
 from rollcall_collector.contract.repeating import way_of
 from rollcall_collector.tasks import spawn
 
+from .bodies import hint_in, response_in
 from .clock import now
-from .departing import HINT_BYTES, is_hint
-from .encoding import decoded
 from .exchange import Bad, Exchange
 from .inheriting import Standing
 from .ledger import Ledger
@@ -380,28 +378,3 @@ def good_from(exchange: Exchange) -> Good:
 def cancellation(exchange: Exchange) -> Tag:
     """The tag of an exchange whose caller leaves now."""
     return exchange.tag(exchange.id, Bad("cancelled", "the caller closed the connection"), now())
-
-
-def hint_in(bad: Bad) -> bool:
-    """Whether what was answered may have been answered only because the server is being shut down."""
-    if bad.status != 500 or len(bad.body) > HINT_BYTES:
-        return False
-    body = bytes(bad.body)
-    try:
-        return is_hint(bad.status, (decoded(body, bad.coding) or b"") if bad.coding else body)
-    except Exception:  # whatever it is, what has failed must be on record
-        log.exception("reading a failed answer failed in Rollcall; it is taken for no sign of a server that leaves")
-        return False
-
-
-def response_in(body: bytes, coding: str) -> dict[str, Any] | None:
-    """The `response` in a `/verify` request."""
-    try:
-        asked = orjson.loads(decoded(body, coding) or b"")
-        response = asked.get("response") if isinstance(asked, dict) else None
-        return response if isinstance(response, dict) and is_keepable(response) else None
-    except orjson.JSONDecodeError:
-        return None
-    except Exception:  # whatever it is, what has failed must be on record
-        log.exception("reading a /verify request failed in Rollcall; its response is not kept")
-        return None

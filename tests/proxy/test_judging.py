@@ -8,7 +8,7 @@ from aiohttp import web
 from proxystage.bodies import zipped
 from proxystage.fakes import Caller, FakeServer, Heard, Said
 from proxystage.world import TOOLS, World, eventually, told
-from rollcall_proxy.recording import response_in
+from rollcall_proxy.bodies import response_in
 
 GENERATED = {"id": "resp_7", "output": [{"type": "message", "content": "4"}]}
 ASKED = {"response": GENERATED, "verifier_metadata": {}}

@@ -8,10 +8,11 @@ from typing import Any
 
 from rollcall_collector.contract.policy import Policy
 
+from ..bodies import hint_in
 from ..clock import now
 from ..exchange import Bad, Exchange
 from ..owners import COOKIE, OWNER_FIELD
-from ..recording import NO_CALL, cancellation, ending, good_from, hint_in, later
+from ..recording import NO_CALL, cancellation, ending, good_from, later
 from ..roles import MODEL_ROLES
 from ..spans import Spans
 from .channel import Channel
