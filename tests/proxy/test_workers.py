@@ -44,11 +44,12 @@ async def played(world: World, play: Play, **others: FakeServer) -> Heard:
     return await world.run()
 
 
-async def test_the_processes_take_turns_and_every_call_is_counted(world: World) -> None:
-    """Six calls one after the other: three each, and the status says six exchanges, all with an owner."""
+async def test_both_processes_have_calls_and_every_one_is_counted(world: World) -> None:
+    """Six calls one after the other: who has the fewest connections gets the next, as far as it is known which have
+    gone. The status says six exchanges, all with an owner."""
     server = model(GOOD)
     assert told(await played(world, calling(6), model=server)) == (200, None)
-    assert turns(server) == [0, 1, 0, 1, 0, 1]
+    assert set(turns(server)) == {0, 1}
     await world.metrics()
     [seen] = [each for each in (await world.status())["servers"] if each["server"] == "model"]
     assert (seen["exchanges"], seen["owned"]) == (6, 6)
