@@ -44,12 +44,22 @@ async def played(world: World, play: Play, **others: FakeServer) -> Heard:
     return await world.run()
 
 
-async def test_both_processes_have_calls_and_every_one_is_counted(world: World) -> None:
-    """Six calls one after the other: who has the fewest connections gets the next, as far as it is known which have
-    gone. The status says six exchanges, all with an owner."""
-    server = model(GOOD)
-    assert told(await played(world, calling(6), model=server)) == (200, None)
-    assert set(turns(server)) == {0, 1}
+async def test_the_processes_take_turns_and_every_call_is_counted(world: World) -> None:
+    """Six calls at once, so that it matters not how soon it is heard that one has gone: three each, and the status says
+    six exchanges, all with an owner."""
+    together = asyncio.Barrier(6)
+
+    async def respond(_: web.Request) -> web.Response:
+        await together.wait()
+        return GOOD.response()
+
+    async def play(call: Caller) -> object:
+        await asyncio.gather(*(call("model", RESPONSES, {"number": number}) for number in range(6)))
+        return RESULT
+
+    server = FakeServer("model", {RESPONSES: respond})
+    assert told(await played(world, play, model=server)) == (200, None)
+    assert sorted(turns(server)) == [0, 0, 0, 1, 1, 1]
     await world.metrics()
     [seen] = [each for each in (await world.status())["servers"] if each["server"] == "model"]
     assert (seen["exchanges"], seen["owned"]) == (6, 6)

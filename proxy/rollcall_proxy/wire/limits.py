@@ -48,11 +48,11 @@ class Settings:
     `idle_caller` (Gym's client keeps its own for 15 s), one to a server for `idle_server` (Gym's servers close theirs
     after 30 s, and a request must not meet one that is being closed), and not used for `rest` after an answer of 500 or
     more, behind which its server may close it without having said so, unless that has kept the last `trusted` ones
-    (`resting`). A caller has `head_time` for one head, and
-    `body_time` for each further HIGH_WATER bytes of a body, or its end; while it is made to wait, that time stands
-    still. `linger` is how long what a refused caller still sends is read, since closing with something unread would
-    take the answer away from it (RFC 9112 9.6). `added`: lower names of fields of requests that whoever uses the engine
-    adds for every recipient; a caller's `Connection` does not take them out.
+    (`resting`). A caller has `head_time` for one head, and `body_time` for each further HIGH_WATER bytes of a body, or
+    its end; while it is made to wait, that time stands still. `linger` is how long what a refused caller still sends is
+    read, since closing with something unread would take the answer away from it (RFC 9112 9.6). `added`: lower names of
+    fields of requests that whoever uses the engine adds for every recipient; a caller's `Connection` does not take them
+    out.
     """
 
     head_limit: int = 256 * 1024
