@@ -13,6 +13,7 @@ from typing import Any
 from rollcall_collector.contract.calls import CallKey, Calls, FailedCall
 from rollcall_collector.contract.exchange import DispatchBegun, DispatchEnded, Outlived, Recovered, Role, Tag
 from rollcall_collector.contract.policy import Policy
+from rollcall_collector.contract.repeating import way_of
 from rollcall_collector.contract.verdict import Kept, Verdict, judge
 
 from .inheriting import Standing, inherited, inherited_as, is_inherited
@@ -32,14 +33,24 @@ _GENERATING = ("model", "judge")
 class Failing:
     """A call that has failed: its role, its tags, and when it recovered or was outlived.
 
-    `tags` are, by way of ending badly, the first and the last. `outlived` is when its server gave a good answer to
+    `tags` are, of each way of ending badly, the first and the last. `outlived` is when its server gave a good answer to
     another call.
     """
 
     role: Role
-    tags: dict[str, list[Tag]] = field(default_factory=dict)
+    tags: list[Tag]
     recovered: float | None = None
     outlived: float | None = None
+
+    def keep(self, tag: Tag, way: str) -> Tag | None:
+        """Keep one more tag; the first of its way, where it is not that itself."""
+        alike = [number for number, each in enumerate(self.tags) if way_of(each) == way]
+        if len(alike) < 2:
+            self.tags.append(tag)
+        else:
+            last = alike[1]
+            self.tags[last] = replace(tag, count=self.tags[last].count + 1)
+        return self.tags[alike[0]] if alike else None
 
 
 @dataclass(slots=True)
@@ -139,7 +150,7 @@ class Ledger:
         """Take from dispatches the tags that a carrier had bound to them."""
         for dispatch in dispatches:
             for call in book.failing.values() if (book := self._books.get(dispatch)) else ():
-                call.tags = {way: tags for way, tags in call.tags.items() if tags[0].carrier != carrier}
+                call.tags = [tag for tag in call.tags if tag.carrier != carrier]
 
     def call_of(self, dispatch: str | None, key: CallKey, started_at: float, ended_at: float) -> str:
         """The id of the call that a bad exchange belongs to."""
@@ -147,10 +158,11 @@ class Ledger:
             return self._new_id("", key)
         book = self._book(dispatch)
         known = _known_as(book, dispatch, key)
-        if len(book.failing) >= MOST_CALLS and known not in book.calls.failed:
-            book.rest = book.rest or self._new_id("", key)  # of no dispatch: no successor takes it for this one call
-            return book.rest
         if known not in book.calls.failed:
+            if len(book.failing) >= MOST_CALLS:
+                # An id of no dispatch: no successor takes it for this one call.
+                book.rest = book.rest or self._new_id("", key)
+                return book.rest
             self._stands(known)
         return book.calls.ended_badly(known, started_at, ended_at, partial(self._new_id, dispatch, key))
 
@@ -165,12 +177,9 @@ class Ledger:
         book, first, undoes = self._book(tag.dispatch), None, False
         call = book.failing.get(tag.call)
         if call is None:
-            book.failing[tag.call] = Failing(tag.role, {way: [tag]})
+            book.failing[tag.call] = Failing(tag.role, [tag])
         else:
-            known = call.tags.setdefault(way, [])
-            count = known[1].count + 1 if len(known) > 1 else 1
-            first = known[0] if known else None
-            known[1:] = [tag if first is None else replace(tag, count=count)]
+            first = call.keep(tag, way)
             undoes = call.outlived is not None and not self.is_open(tag.dispatch)
             call.role, call.outlived = tag.role, None
         if tag.role in _GENERATING and tag.what != "cancelled":
@@ -255,7 +264,7 @@ class Ledger:
             if key not in book.calls.failed:
                 self._stands(key)
             book.calls.failed.setdefault(key, []).append(FailedCall(each.call, each.ended_at))
-            book.failing.setdefault(each.call, Failing(each.role)).role = each.role
+            book.failing.setdefault(each.call, Failing(each.role, [])).role = each.role
             if each.role in _GENERATING and not each.outlived:
                 book.unanswered.setdefault(each.server, {})[each.call] = each.ended_at
         return over
@@ -287,12 +296,7 @@ class Ledger:
     def verdict(self, ended: DispatchEnded) -> Verdict:
         """The verdict from what this proxy knows."""
         book, policy = self._books.get(ended.dispatch) or Book(), self._policy()
-        kept = [
-            Kept(tag, call.recovered, call.outlived)
-            for call in book.failing.values()
-            for tags in call.tags.values()
-            for tag in tags
-        ]
+        kept = [Kept(tag, call.recovered, call.outlived) for call in book.failing.values() for tag in call.tags]
         agent = book.begun.agent if book.begun else None
         return judge(ended, kept, policy, policy.swallowed(ended, agent, lambda: self._others_made_calls(book)))
 

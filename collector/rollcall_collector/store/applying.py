@@ -129,11 +129,13 @@ class _Batch:
 
     def takes(self, events: Sequence[Event]) -> None:
         """Take these in, and write everything."""
-        ids = {name for event in events for name in _dispatches_of(event)}
+        tagged = {tag.dispatch for tag in events if isinstance(tag, Tag) and tag.dispatch is not None}
+        ids = {name for event in events if not isinstance(event, Tag) for name in _dispatches_of(event)}
         gone = [event.proxy for event in events if isinstance(event, ProxyGone)]
         ids |= _open_at(self.connection, gone)
-        lock_dispatches(self.connection, ids)
+        lock_dispatches(self.connection, ids | tagged)
         self.work.read(ids)
+        self.work.read_unless_running(tagged)
         begun = [event for event in events if isinstance(event, DispatchBegun)]
         self.names = _names_of(self.connection, begun)
         self.attempts = _attempts_of(self.connection, begun)
@@ -282,9 +284,11 @@ class _Batch:
 
     def _add_tag(self, tag: Tag) -> None:
         dispatch = self.work.get(tag.dispatch)
-        if dispatch is None and tag.dispatch is not None:
+        known = dispatch is not None or tag.dispatch in self.work.running
+        if not known and tag.dispatch is not None:
             self.orphaned.add(tag.dispatch)
-        row = tagging.tag_row(tag, dispatch, self.now)
+        ended = None if dispatch is None else dispatch.values["ended"]
+        row = tagging.tag_row(tag, known, self.now, None if ended is None else ended["answer_began_at"])
         self.told.takes(tag, row)
         self.tags.append(("tag", row))
         if dispatch is not None:

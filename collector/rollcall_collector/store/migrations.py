@@ -32,7 +32,7 @@ from .schema import (
     tags,
 )
 from .totals import CALLS, Difference, added_by
-from .working import NO_CAUSE, Dispatch, cause_columns, placed_wrongly, portions
+from .working import NO_CAUSE, cause_columns, placed_wrongly, portions
 
 Row = Mapping[Any, Any]
 
@@ -111,8 +111,7 @@ def _fold_tags(connection: Connection) -> None:
 
 def _tag_row(row: Row) -> dict[str, Any]:
     known = tagging.tag_of(orjson.loads(row["tag"]))
-    owner = Dispatch({"ended": None}) if row["dispatch"] is not None else None
-    made = tagging.tag_row(known, owner, None)
+    made = tagging.tag_row(known, row["dispatch"] is not None, None)
     kept = {name: row[name] for name in ("recovered_at", "outlived_at", "dispatch")}
     return made | kept | {"claimed": row["dispatch"] or row["claimed"] or ""}
 

@@ -185,7 +185,7 @@ class _Taking:
         own = row.get("_rollcall") if isinstance(row.get("_rollcall"), dict) else {}
         held = withheld_rows(row)
         tags = [_tag(value, dispatch.values["dispatch"]) for value in (own or {}).get("tags") or ()]
-        self._tags += (("tag", tagging.tag_row(each, dispatch, self._now)) for each in tags)
+        self._tags += (("tag", tagging.tag_row(each, True, self._now)) for each in tags)
         answer = held[-1] if held else None if own else row
         word = read_run_answer(dump(answer)).word if answer is not None else "bad"
         last = max((each.ended_at for each in tags), default=self._now)

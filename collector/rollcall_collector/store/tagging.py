@@ -22,7 +22,7 @@ from .bulk import insert_new_rows
 from .dialect import among, insert
 from .saying import Saying
 from .schema import JSON, tags
-from .working import Dispatch, portions
+from .working import portions
 
 Change = tuple[str, dict[str, Any]]
 """What is done to the tags, and with which values; in the order of the events."""
@@ -32,13 +32,14 @@ _LAST = ("exchange", "started_at", "ended_at", "message", "excerpt")
 """What the last exchange of a record has of its own."""
 
 
-def tag_row(tag: Tag, dispatch: Dispatch | None, now: float | None) -> dict[str, Any]:
-    """The record of a tag; `dispatch` is its owner where that is known."""
+def tag_row(tag: Tag, owned: bool, now: float | None, answer_began_at: float | None = None) -> dict[str, Any]:
+    """The record of a tag; `owned`: its dispatch is known, whose answer began at a time, where it has ended."""
+    late = answer_began_at is not None and tag.ended_at > answer_began_at
     return {
         "claimed": tag.dispatch or "",
         "call": _short(call_of(tag)),
-        "fold": _fold(tag, dispatch),
-        "dispatch": None if dispatch is None else tag.dispatch,
+        "fold": _short(way_of(tag, late)),
+        "dispatch": tag.dispatch if owned else None,
         "exchange": tag.exchange,
         "last_exchange": None,
         "count": tag.count,
@@ -86,11 +87,6 @@ class Told:
         if known is None:
             return None
         return [Kept(tag) for tag in sorted(known.values(), key=lambda tag: (tag.ended_at, tag.exchange))]
-
-
-def _fold(tag: Tag, dispatch: Dispatch | None) -> str:
-    ended = None if dispatch is None else dispatch.values["ended"]
-    return _short(way_of(tag, late=ended is not None and tag.ended_at > ended["answer_began_at"]))
 
 
 def _short(name: str) -> str:

@@ -15,7 +15,7 @@ from ..contract.causes import cause_in
 from ..contract.exchange import DispatchBegun, DispatchEnded
 from . import dialect
 from .bulk import insert_new_rows, insert_rows, replace_rows, update_rows
-from .schema import dispatches, rollouts
+from .schema import RUNNING, dispatches, rollouts
 from .totals import Added, Difference, Key, added_by
 
 Item = TypeVar("Item")
@@ -24,7 +24,9 @@ TOGETHER = 1000
 """Rows that one statement names at the most; SQLite takes 32,766 parameters, PostgreSQL 65,535."""
 
 _LOADED = tuple(column for column in dispatches.c if column.name not in ("row", "root_cause"))
+_LOADED_NAMES = tuple(column.name for column in _LOADED)
 _KNOWN = select(*_LOADED).where(dialect.among(dispatches.c.dispatch))
+_RUNNING = select(dispatches.c.dispatch).where(dialect.among(dispatches.c.dispatch), RUNNING)
 _THEIR_ROLLOUTS = dialect.Each(
     select(rollouts)
     .where(rollouts.c.run == bindparam("run"), rollouts.c.benchmark == bindparam("benchmark"))
@@ -96,14 +98,27 @@ class Working:
     totals: Difference = field(default_factory=Difference)
     keys: set[Key] = field(default_factory=set)
     """The rollouts of these dispatches."""
+    running: set[str] = field(default_factory=set)
+    """Dispatches of which no more is known than that they run."""
     _begun: dict[Key, Dispatch] = field(default_factory=dict)
 
     def read(self, ids: Iterable[str]) -> None:
         """Get to know these dispatches; those that are not there are not known afterwards either."""
         for some in portions(sorted(set(ids) - self.found.keys())):
-            for row in self.connection.execute(_KNOWN, {"some": some}).mappings():
-                known = self.found[row["dispatch"]] = Dispatch(dict(row))
+            for row in self.connection.execute(_KNOWN, {"some": some}):
+                known = Dispatch(dict(zip(_LOADED_NAMES, row, strict=True)))
+                self.found[known.values["dispatch"]] = known
                 self.keys.add(known.key)
+
+    def read_unless_running(self, ids: Iterable[str]) -> None:
+        """Get to know dispatches that only get more tags: of one that runs, which most do, no more than that.
+
+        To read all of it costs more than to store its tag.
+        """
+        asked = set(ids) - self.found.keys()
+        for some in portions(sorted(asked)):
+            self.running.update(self.connection.execute(_RUNNING, {"some": some}).scalars())
+        self.read(asked - self.running)
 
     def get(self, dispatch: str | None) -> Dispatch | None:
         return None if dispatch is None else self.found.get(dispatch)
