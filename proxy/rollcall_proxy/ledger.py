@@ -42,8 +42,9 @@ class Failing:
     recovered: float | None = None
     outlived: float | None = None
 
-    def keep(self, tag: Tag, way: str) -> Tag | None:
+    def keep(self, tag: Tag) -> Tag | None:
         """Keep one more tag; the first of its way, where it is not that itself."""
+        way = way_of(tag)
         alike = [number for number, each in enumerate(self.tags) if way_of(each) == way]
         if len(alike) < 2:
             self.tags.append(tag)
@@ -87,8 +88,9 @@ class Ledger:
     """The pages of all open dispatches.
 
     Whether a good exchange concerns any of them is asked of each one, so it is answered without a page as a rule:
-    `_bodies` counts on how many pages calls with this digest of their body stand failed, `_asking` has the dispatches
-    with an unanswered call, or with an inherited one, of which the digest is not known.
+    `_bodies` has the dispatches of which calls stand failed, with the digests of their bodies and how many keys have
+    each; `_asking` has the dispatches with an unanswered call, or with an inherited one, of which the digest is not
+    known.
     """
 
     def __init__(self, new_id: Callable[[str, CallKey], str], policy: Callable[[], Policy]) -> None:
@@ -96,14 +98,15 @@ class Ledger:
         self._books: dict[str, Book] = {}
         self._elsewhere: OrderedDict[str, Book] = OrderedDict()
         self._runs: OrderedDict[str, str] = OrderedDict()
-        self._bodies: dict[bytes, int] = {}
+        self._bodies: dict[str, dict[bytes, int]] = {}
         self._asking: set[str] = set()
         self._making_calls: set[tuple[str, str]] = set()
         self._new_id, self._policy = new_id, policy
 
     def begin(self, begun: DispatchBegun) -> None:
         """Open the page of a dispatch that this proxy has taken in."""
-        self._books[begun.dispatch] = Book(begun)
+        book = self._books[begun.dispatch] = self._elsewhere.pop(begun.dispatch, Book())
+        book.begun = begun
         self._runs[begun.dispatch] = begun.run
         while len(self._runs) > _REMEMBERED:
             self._runs.popitem(last=False)
@@ -163,15 +166,12 @@ class Ledger:
                 # An id of no dispatch: no successor takes it for this one call.
                 book.rest = book.rest or self._new_id("", key)
                 return book.rest
-            self._stands(known)
+            self._stands(dispatch, known)
         return book.calls.ended_badly(known, started_at, ended_at, partial(self._new_id, dispatch, key))
 
-    def add(self, tag: Tag, way: str) -> tuple[Tag | None, bool]:
+    def add(self, tag: Tag) -> tuple[Tag | None, bool]:
         """Keep a tag on its dispatch's page. The first of its call and way, where it is not that itself; and whether it
-        changes what has been told of its call, as outlived.
-
-        `way` is the contract's `way_of` it.
-        """
+        changes what has been told of its call, as outlived."""
         if tag.dispatch is None:
             return None, False
         book, first, undoes = self._book(tag.dispatch), None, False
@@ -179,7 +179,7 @@ class Ledger:
         if call is None:
             book.failing[tag.call] = Failing(tag.role, [tag])
         else:
-            first = call.keep(tag, way)
+            first = call.keep(tag)
             undoes = call.outlived is not None and not self.is_open(tag.dispatch)
             call.role, call.outlived = tag.role, None
         if tag.role in _GENERATING and tag.what != "cancelled":
@@ -195,7 +195,9 @@ class Ledger:
                 return True
             if book is None or not any(book.unanswered.values()):
                 self._asking.discard(dispatch)
-        return bool(self._bodies) and digest() in self._bodies
+        if not self._bodies or (bodies := self._bodies.get(dispatch or "")) is None:
+            return False
+        return digest() in bodies
 
     def heal(
         self, dispatch: str | None, key: Callable[[], CallKey], started_at: float, ended_at: float
@@ -209,7 +211,7 @@ class Ledger:
         if call is None:
             return None
         if asked not in book.calls.failed:
-            self._forget(asked)
+            self._forget(dispatch, asked)
         book.unanswered.get(asked[0], {}).pop(call, None)
         if (failing := book.failing.get(call)) is not None:
             failing.recovered = ended_at
@@ -262,7 +264,7 @@ class Ledger:
             book.inherits = True
             self._asking.add(each.dispatch)
             if key not in book.calls.failed:
-                self._stands(key)
+                self._stands(each.dispatch, key)
             book.calls.failed.setdefault(key, []).append(FailedCall(each.call, each.ended_at))
             book.failing.setdefault(each.call, Failing(each.role, [])).role = each.role
             if each.role in _GENERATING and not each.outlived:
@@ -308,24 +310,27 @@ class Ledger:
 
     def close(self, dispatch: str) -> None:
         """The dispatch has ended: forget its page."""
-        self._over(dispatch, self._books.pop(dispatch, None))
+        if self._books.pop(dispatch, None) is not None:
+            self._over(dispatch)
 
-    def _over(self, dispatch: str, book: Book | None) -> None:
+    def _over(self, dispatch: str) -> None:
         self._asking.discard(dispatch)
-        for key in book.calls.failed if book is not None else ():
-            self._forget(key)
+        self._bodies.pop(dispatch, None)
 
-    def _stands(self, key: CallKey) -> None:
+    def _stands(self, dispatch: str, key: CallKey) -> None:
         """A call stands failed that is the first of its key on its page."""
-        self._bodies[key[-1]] = self._bodies.get(key[-1], 0) + 1
+        bodies = self._bodies.setdefault(dispatch, {})
+        bodies[key[-1]] = bodies.get(key[-1], 0) + 1
 
-    def _forget(self, key: CallKey) -> None:
+    def _forget(self, dispatch: str, key: CallKey) -> None:
         """None of its key stands failed on that page any more."""
-        left = self._bodies[key[-1]] - 1
-        if left:
-            self._bodies[key[-1]] = left
-        else:
-            del self._bodies[key[-1]]
+        bodies = self._bodies[dispatch]
+        if bodies[key[-1]] > 1:
+            bodies[key[-1]] -= 1
+            return
+        del bodies[key[-1]]
+        if not bodies:
+            del self._bodies[dispatch]
 
     def _book(self, dispatch: str) -> Book:
         """The page of a dispatch; one begun at another proxy, or ended, has a page that may be forgotten."""
@@ -334,7 +339,7 @@ class Ledger:
         book = self._elsewhere.setdefault(dispatch, Book())
         self._elsewhere.move_to_end(dispatch)
         while len(self._elsewhere) > _ELSEWHERE:
-            self._over(*self._elsewhere.popitem(last=False))
+            self._over(self._elsewhere.popitem(last=False)[0])
         return book
 
 

@@ -18,7 +18,6 @@ from rollcall_collector.contract.exchange import (
     Verified,
     kept_part,
 )
-from rollcall_collector.contract.repeating import way_of
 from rollcall_collector.contract.verdict import State
 
 from .answers import Made, own_answer, whole
@@ -137,7 +136,7 @@ class OutermostRun:
             # No call that ends after the answer began counts, but for the `/run` itself.
             in_time = ended_at if exchange.role == "run" else outcome.answer_began_at
             outcome.tag = self._records.discreet(exchange.tag(exchange.id, outcome.bad, in_time))
-            self._ledger.add(outcome.tag, way_of(outcome.tag))
+            self._ledger.add(outcome.tag)
         what = "" if outcome.bad is None else outcome.bad.what
         self._records.spans.ended(exchange, what, exchange.status, exchange.id if what else "")
         self._records.note_verified(exchange, failed=outcome.ending.word != "result")

@@ -16,7 +16,6 @@ from typing import Any, Protocol
 from rollcall_collector.contract.calls import CallKey
 from rollcall_collector.contract.exchange import NotInspected, Outlived, Recovered, Tag, Verified
 from rollcall_collector.contract.policy import Policy
-from rollcall_collector.contract.repeating import way_of
 from rollcall_collector.tasks import spawn
 
 from .bodies import hint_in, response_in
@@ -211,8 +210,7 @@ class Records:
 
     def _taken(self, tag: Tag) -> list[Tag]:
         """Keep a tag; what is to be told because of it."""
-        way = way_of(tag)
-        return self._repeats.take(tag, way, tag.ended_at, *self._ledger.add(tag, way))
+        return self._repeats.take(tag, tag.ended_at, *self._ledger.add(tag))
 
     def discreet(self, tag: Tag) -> Tag:
         """The tag, without the server's text where none is to be kept."""
@@ -318,7 +316,7 @@ class Records:
     def note(self, tag: Tag) -> None:
         """Keep a tag that is a call of its own, and for which nobody waits."""
         self.settle()
-        self._ledger.add(tag, way_of(tag))
+        self._ledger.add(tag)
         self._sender.put(tag)
 
     def note_verified(self, exchange: Exchange, failed: bool = False) -> None:

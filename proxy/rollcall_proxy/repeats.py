@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from rollcall_collector.contract.exchange import Tag
-from rollcall_collector.contract.repeating import call_of
+from rollcall_collector.contract.repeating import call_of, way_of
 
 _REMEMBERED = 50_000
 """Calls of which it is remembered that they were told; the oldest are forgotten, and told at once again."""
@@ -57,15 +57,14 @@ class Repeats:
         self._loops: OrderedDict[_Key, _Loop] = OrderedDict()
         self._waiting: dict[str, dict[_Key, None]] = {}
 
-    def take(self, tag: Tag, way: str, now: float, first: Tag | None = None, at_once: bool = False) -> list[Tag]:
+    def take(self, tag: Tag, now: float, first: Tag | None = None, at_once: bool = False) -> list[Tag]:
         """What is to be told at once: nothing where `tag` only repeats, unless `at_once` says that it does more.
 
-        `way` is the contract's `way_of` it; `first` the first of its call and way, where it is of a dispatch and that
-        has been told.
+        `first` is the first of its call and way, where it is of a dispatch and that has been told.
         """
         if first is None and tag.dispatch is not None:
             return [tag]
-        key = tag.dispatch or "", call_of(tag), way
+        key = tag.dispatch or "", call_of(tag), way_of(tag)
         loop, told = self._loops.get(key), list[Tag]()
         if loop is None:
             began_at = now if first is None else first.ended_at

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from rollcall_collector.contract.calls import CallKey
 from rollcall_collector.contract.exchange import DispatchBegun, Tag
 from rollcall_collector.contract.policy import Policy
-from rollcall_collector.contract.repeating import way_of
 from rollcall_proxy.inheriting import CallIds, Standing
 from rollcall_proxy.ledger import Ledger
 
@@ -54,7 +53,7 @@ class World:
             dispatch,
             500,
         )
-        self.ledger.add(tag, way_of(tag))
+        self.ledger.add(tag)
 
     def good(self, dispatch: str, key: CallKey) -> bool:
         """Whether it has done anything."""
@@ -90,17 +89,19 @@ def test_a_good_exchange_that_heals_or_outlives_concerns_it(steps: list[tuple[st
         else:
             concerns = world.ledger.concerns(dispatch, server, lambda digest=digest: digest)
             assert concerns or not world.good(dispatch, key)
-        standing = {key[-1] for _, key, _, _ in world.ledger.standing()}
-        assert set(world.ledger._bodies) == standing
+        standing = {(dispatch, key[-1]) for dispatch, key, _, _ in world.ledger.standing()}
+        assert {(dispatch, body) for dispatch, bodies in world.ledger._bodies.items() for body in bodies} == standing
 
 
 def test_where_nothing_stands_failed_no_digest_is_made() -> None:
-    """It is most of what a good call would cost here."""
+    """It is most of what a good call would cost here. What stands failed of another dispatch makes no difference."""
     world = World()
     world.begin("d-1")
     assert not world.ledger.concerns("d-1", "model", lambda: 1 // 0)
     key = ("model", "POST", "/v1", b"one")
     world.bad("d-1", key)
     world.now += 1
+    assert not world.ledger.concerns("d-2", "model", lambda: 1 // 0)
+    assert not world.ledger.concerns(None, "model", lambda: 1 // 0)
     assert world.good("d-1", key)
     assert not world.ledger.concerns("d-1", "model", lambda: 1 // 0)

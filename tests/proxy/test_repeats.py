@@ -80,16 +80,16 @@ def test_another_call_and_another_way_are_told_at_once() -> None:
         replace(TAG, dispatch="d-2"),
         replace(TAG, rules=("r",)),
     )
-    assert [repeats.take(tag, way_of(tag), 1.0) for tag in (TAG, *others)] == [[TAG], *([other] for other in others)]
-    assert repeats.take(replace(TAG, exchange="x-1"), WAY, 1.0, first=TAG) == []
+    assert [repeats.take(tag, 1.0) for tag in (TAG, *others)] == [[TAG], *([other] for other in others)]
+    assert repeats.take(replace(TAG, exchange="x-1"), 1.0, first=TAG) == []
 
 
 def test_what_was_counted_is_told_less_often_the_longer_it_lasts() -> None:
     """An hour of a call every second."""
     repeats = Repeats()
-    told_of = len(repeats.take(TAG, WAY, TAG.ended_at))
+    told_of = len(repeats.take(TAG, TAG.ended_at))
     for second in range(2, 3600):
-        told_of += len(repeats.take(TAG, WAY, float(second), first=TAG)) + len(repeats.due(float(second)))
+        told_of += len(repeats.take(TAG, float(second), first=TAG)) + len(repeats.due(float(second)))
     assert 10 < told_of < 100
 
 
@@ -106,7 +106,7 @@ def test_every_exchange_is_told_once(steps: list[tuple[str, str, float]]) -> Non
         if step in ("again", "at once"):
             taken.setdefault(call, []).append(f"x-{number}")
             tag = replace(TAG, exchange=f"x-{number}", call=call, ended_at=now)
-            told_of += repeats.take(tag, WAY, now, firsts.get(call), at_once=step == "at once")
+            told_of += repeats.take(tag, now, firsts.get(call), at_once=step == "at once")
             firsts.setdefault(call, tag)
         else:
             told_of += {"due": repeats.due, "of": lambda at: repeats.of("d-1", at), "all": repeats.all}[step](now)

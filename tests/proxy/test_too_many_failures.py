@@ -4,7 +4,6 @@ from itertools import count
 
 from rollcall_collector.contract.exchange import DispatchBegun, DispatchEnded, Tag
 from rollcall_collector.contract.policy import Policy
-from rollcall_collector.contract.repeating import way_of
 from rollcall_proxy.ledger import MOST_CALLS, Ledger
 
 BEGUN = DispatchBegun("d-1", "s-1", "r-1", "agent", "0-0", "agent", started_at=0.0)
@@ -24,7 +23,7 @@ def fails(book: Ledger, number: int) -> Tag:
     what = {"kind": "model", "role": "model", "method": "POST", "what": "http_status", "owner_by": "header"}
     at = {"started_at": number, "ended_at": number + 0.5, "depth": 1, "dispatch": "d-1", "status": 500}
     tag = Tag(exchange=f"x-{number}", call=call, server="model", path=f"/{number}", **what, **at)  # type: ignore[arg-type]
-    book.add(tag, way_of(tag))
+    book.add(tag)
     return tag
 
 

@@ -3,19 +3,21 @@
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+Text = TypeVar("Text", str, bytes)
 Value = TypeVar("Value")
 
 LONGEST = 1024
-"""Characters of a text that is remembered: callers choose the texts, some as long as a request's head may be."""
+"""Characters of a text that is remembered, or bytes: callers choose the texts, some as long as a head may be."""
 
 
-class _Remembered(dict[str, Value], Generic[Value]):
+class _Remembered(dict[Text, Value], Generic[Text, Value]):
     """What is remembered; all of it is forgotten when it is too much."""
 
-    def __init__(self, find: Callable[[str], Value], most: int, longest: int) -> None:
-        self._find, self._most, self._longest = find, most, longest
+    def __init__(self, find: Callable[[Text], Value], most: int, longest: int) -> None:
+        self._find: Callable[[Text], Value] = find
+        self._most, self._longest = most, longest
 
-    def __missing__(self, text: str) -> Value:
+    def __missing__(self, text: Text) -> Value:
         value = self._find(text)
         if len(text) <= self._longest:
             if len(self) >= self._most:
@@ -24,13 +26,13 @@ class _Remembered(dict[str, Value], Generic[Value]):
         return value
 
 
-def remembered(most: int, longest: int = LONGEST) -> Callable[[Callable[[str], Value]], Callable[[str], Value]]:
+def remembered(most: int, longest: int = LONGEST) -> Callable[[Callable[[Text], Value]], Callable[[Text], Value]]:
     """Have a function of a text remember `most` values, each of a text of `longest` characters at the most.
 
     A call that finds its value runs no Python, which is quicker than `functools.lru_cache`.
     """
 
-    def remembering(find: Callable[[str], Value]) -> Callable[[str], Value]:
+    def remembering(find: Callable[[Text], Value]) -> Callable[[Text], Value]:
         return _Remembered(find, most, longest).__getitem__
 
     return remembering
