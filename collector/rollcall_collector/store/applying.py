@@ -130,7 +130,7 @@ class _Batch:
     def takes(self, events: Sequence[Event]) -> None:
         """Take these in, and write everything."""
         tagged = {tag.dispatch for tag in events if isinstance(tag, Tag) and tag.dispatch is not None}
-        ids = {name for event in events if not isinstance(event, Tag) for name in _dispatches_of(event)}
+        ids = {name for event in events for name in _dispatches_of(event)}
         gone = [event.proxy for event in events if isinstance(event, ProxyGone)]
         ids |= _open_at(self.connection, gone)
         lock_dispatches(self.connection, ids | tagged)
@@ -332,13 +332,14 @@ _BESIDE = (CarrierShared, ProxyGone, ProxyHeard, Spans, Topology, Watched)
 
 
 def _dispatches_of(event: Event) -> Sequence[str]:
+    """The dispatches of which an event changes more than their tags."""
     match event:
         case CarrierShared():
             return event.dispatches
-        case Watched() | Topology() | Spans() | ProxyGone() | ProxyHeard():
+        case Tag() | Watched() | Topology() | Spans() | ProxyGone() | ProxyHeard():
             return ()
         case _:
-            return () if event.dispatch is None else (event.dispatch,)
+            return (event.dispatch,)
 
 
 Names = dict[tuple[str, str], list[tuple[str, str | None]]]
