@@ -46,7 +46,7 @@ test: setup
 screenshots: setup
 	ROLLCALL_WRITE_SCREENSHOTS=1 ROLLCALL_REQUIRE_BROWSER=1 $(BIN)/python -m pytest tests/page/test_page_screenshots.py
 
-# The data path beside other proxies: about ten minutes, docs/performance.md. BENCH takes flags, such as --only latency.
+# The data path beside other proxies: about a quarter of an hour, docs/performance.md. BENCH takes flags, such as --only latency.
 bench: setup
 	$(BIN)/python -m bench $(BENCH)
 

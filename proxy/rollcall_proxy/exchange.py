@@ -275,7 +275,6 @@ def head_from(request: wire.RequestHead) -> Head:
     return Head(target.partition("?")[0], fields)
 
 
-@remembered(4096)
 def in_text(target: bytes) -> str:
     """A target as text, from which it comes back byte for byte."""
     return target.decode("utf-8", "surrogateescape")

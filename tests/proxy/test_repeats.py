@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from proxystage.fakes import RESULT, Caller, FakeServer, Said
 from proxystage.world import Stage, World, eventually, told
 from rollcall_collector.contract.exchange import Tag
-from rollcall_collector.contract.repeating import way_of
 from rollcall_proxy.repeats import Repeats
 
 ROUNDS = 200
@@ -68,7 +67,6 @@ async def test_failures_of_nobody_are_counted_too(world: World) -> None:
 
 
 TAG = Tag("x-0", "c-1", "model", "model", "model", "POST", "/v1", "http_status", 0.0, 1.0, 1, "header", "d-1", 429)
-WAY = way_of(TAG)
 
 
 def test_another_call_and_another_way_are_told_at_once() -> None:
