@@ -6,7 +6,7 @@ from typing import Any
 
 from contract_wire import Act, Call, Case, Step, Together
 from rollcall_collector.contract.answer import Ending, read_run_answer
-from rollcall_collector.contract.calls import CallKey, Calls
+from rollcall_collector.contract.calls import CallKey, Calls, FailedCall
 from rollcall_collector.contract.context_limit import refused_for_length
 from rollcall_collector.contract.excerpt import excerpt
 from rollcall_collector.contract.exchange import DispatchBegun, DispatchEnded, Tag, What
@@ -55,7 +55,7 @@ class Teller:
 
     policy: Policy
     now: float = 1_700_000_000.0
-    calls: Calls = field(default_factory=Calls)
+    calls: Calls[FailedCall] = field(default_factory=Calls)
     tags: list[Tag] = field(default_factory=list)
     recovered: dict[str, float] = field(default_factory=dict)
     outlived: dict[str, float] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class Teller:
         if read.what is not None:
             self.bad(call, read, (started, ended), depth)
         elif healed := self.calls.ended_well(key, started):
-            self.recovered[healed] = ended
+            self.recovered[healed.id] = ended
         if read.what is None and call.place.role in ("model", "judge"):
             self.outlived |= {tag.exchange: ended for tag in self.outlived_by(call, started)}
         if call.place.role == "verify" and any(tag.role in ("verify", "judge") for tag in self.tags[before:]):
@@ -128,8 +128,11 @@ class Teller:
         started, ended = times
         number = f"x-{len(self.tags)}"
         cancelled = read.what == "cancelled"  # neither a failure nor a success of its call
-        name = number if cancelled else self.calls.ended_badly(_key(call), started, ended, lambda: f"c-{number}")
+        name = number if cancelled else self.failed(_key(call), started, ended, f"c-{number}")
         self.tags.append(_tag(call, number, name, read, (started, ended), depth))
+
+    def failed(self, key: CallKey, started: float, ended: float, name: str) -> str:
+        return self.calls.ended_badly(key, started, ended, lambda: FailedCall(name, ended)).id
 
     def end_of(self, run: Call, started: float) -> tuple[Ending, int | None]:
         """How the outermost answer ends, with its tag where it ended badly."""

@@ -1,6 +1,5 @@
 """Which good exchanges concern the ledger, against what they then do."""
 
-import copy
 from itertools import count
 
 from hypothesis import given
@@ -58,13 +57,14 @@ class World:
     def good(self, dispatch: str, key: CallKey) -> bool:
         """Whether it has done anything."""
         healed = self.ledger.heal(dispatch, lambda: key, self.now, self.now + 0.5)
-        waiting = copy.deepcopy(self.waiting(dispatch))
+        waiting = self.waiting(dispatch)
         self.ledger.outlive(dispatch, key[0], self.now, self.now + 0.5)
         return healed is not None or self.waiting(dispatch) != waiting
 
-    def waiting(self, dispatch: str) -> object:
+    def waiting(self, dispatch: str) -> list[str]:
         book = self.ledger._known(dispatch)
-        return book and book.unanswered
+        calls = (call for each in book.unanswered.values() for call in each) if book else ()
+        return [call.id for call in calls if call.recovered is None]
 
     def inherit(self, dispatch: str, key: CallKey) -> None:
         call = CallIds("abcdef", "earlier").new(dispatch, key)
@@ -90,7 +90,8 @@ def test_a_good_exchange_that_heals_or_outlives_concerns_it(steps: list[tuple[st
             concerns = world.ledger.concerns(dispatch, server, lambda digest=digest: digest)
             assert concerns or not world.good(dispatch, key)
         standing = {(dispatch, key[-1]) for dispatch, key, _, _ in world.ledger.standing()}
-        assert {(dispatch, body) for dispatch, bodies in world.ledger._bodies.items() for body in bodies} == standing
+        pages = world.ledger._standing.items()
+        assert {(dispatch, body) for dispatch, page in pages for body in page.bodies} == standing
 
 
 def test_where_nothing_stands_failed_no_digest_is_made() -> None:

@@ -5,7 +5,7 @@ from itertools import count
 
 from hypothesis import given
 from hypothesis import strategies as st
-from rollcall_collector.contract.calls import CallKey, Calls
+from rollcall_collector.contract.calls import CallKey, Calls, FailedCall
 
 KEY: CallKey = ("policy_model", "POST", "/v1/responses", b"digest")
 OTHER: CallKey = ("policy_model", "POST", "/v1/responses", b"another body")
@@ -25,14 +25,15 @@ class Book:
     """`Calls` with readable ids: c1, c2, ... in the order in which calls first fail."""
 
     def __init__(self) -> None:
-        self.calls = Calls()
+        self.calls: Calls[FailedCall] = Calls()
         self._numbers = count(1)
 
     def bad(self, start: float, end: float, key: CallKey = KEY) -> str:
-        return self.calls.ended_badly(key, start, end, lambda: f"c{next(self._numbers)}")
+        return self.calls.ended_badly(key, start, end, lambda: FailedCall(f"c{next(self._numbers)}", end)).id
 
     def well(self, start: float, key: CallKey = KEY) -> str | None:
-        return self.calls.ended_well(key, start)
+        healed = self.calls.ended_well(key, start)
+        return healed.id if healed else None
 
     def tell(self, exchange: Exchange) -> str | None:
         if exchange.well:
@@ -40,7 +41,7 @@ class Book:
         return self.bad(exchange.started_at, exchange.ended_at, exchange.key)
 
     def standing(self) -> list[str]:
-        return sorted(call.id for calls in self.calls.failed.values() for call in calls)
+        return sorted(call.id for _, call in self.calls)
 
 
 def test_a_retry_after_a_failure_is_the_same_call() -> None:
