@@ -50,6 +50,20 @@ def test_the_first_good_call_after_a_failure_is_the_one_that_counts(store: Store
     assert store.counts() == {"succeeded": 1}
 
 
+def test_tags_of_one_batch_reach_dispatches_that_run_have_ended_and_have_yet_to_begin(store: Store) -> None:
+    """Each as if it had come alone: what ended is judged again at once, the others when they end."""
+    store.sends(begun("d-1", "0-0"), begun("d-2", "1-0"), ended("d-2"))
+    assert store.counts() == {"running": 1, "succeeded": 1}
+    tags = [tag(dispatch, exchange=f"x-{dispatch}") for dispatch in ("d-1", "d-2", "d-3")]
+    store.sends(*tags)
+    assert store.counts() == {"running": 1, "failed": 1}
+    store.sends(ended("d-1"))
+    store.sends(begun("d-3", "2-0"), ended("d-3"))
+    assert store.counts() == {"failed": 3}
+    rows = store.reader.failures("r-1")
+    assert sorted(kept["exchange"] for row in rows for kept in row["_rollcall"]["tags"]) == ["x-d-1", "x-d-2", "x-d-3"]
+
+
 def judge_failure(*, answer: dict[str, Any] | None = None) -> list[Event]:
     last = ended(ending="bad", status=500) if answer is None else ended(answer=answer)
     return [tag(role="judge", depth=3), verified(), last]
