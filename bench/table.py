@@ -53,8 +53,8 @@ def table(rows: Iterable[Row]) -> str:
 def written(text: str, rows: Sequence[Row], facts: Facts, part: str = "") -> str:
     """The document with a new table between its markers. Raises ValueError where a marker is missing.
 
-    Of a part that was measured alone the rows take the place of those that tell the same, or come last, and the facts
-    name it; the others stay with theirs.
+    Of measures that were made alone (`part` names them, with commas between) the rows take the place of those that tell
+    the same, or come last. A line of the facts says so until each of them has been made anew; the others stay.
     """
     before, begun, rest = text.partition(BEGIN)
     kept, ended, after = rest.partition(END)
@@ -65,14 +65,29 @@ def written(text: str, rows: Sequence[Row], facts: Facts, part: str = "") -> str
 
 
 def _joined(kept: Sequence[str], rows: Sequence[Row], facts: Facts, part: str) -> list[str]:
-    named = f"- {part} alone: "
-    said = [line for line in kept if line.startswith("- ") and not line.startswith(named)]
-    told = f"{named}{facts.lines[0].removeprefix('- ')}; {facts.lines[2].removeprefix('- ')}"
+    names, said = part.split(", "), [line for line in kept if line.startswith("- ")]
+    commit, machine, load = facts.lines[:3]
+    about = [commit, load] if machine in said else [commit, machine, load]
+    told = _alone(names, "; ".join(line.removeprefix("- ") for line in about))
+    said = [line for each in said if (line := _without(each, names))]
     first, second, *measured = table(rows).splitlines()
     new = {_first_cell(line): line for line in measured}
     old = [line for line in kept if line.startswith("| ") and line not in (first, second)]
     body = [new.pop(_first_cell(line), line) for line in old]
     return [*said, told, "", first, second, *body, *new.values()]
+
+
+def _alone(names: Sequence[str], said: str) -> str:
+    return f"- {', '.join(names)} alone: {said}"
+
+
+def _without(line: str, names: Sequence[str]) -> str:
+    """A line of the facts that says nothing of these measures any more; empty where it says nothing then."""
+    told, alone, said = line.removeprefix("- ").partition(" alone: ")
+    left = [name for name in told.split(", ") if name not in names]
+    if not alone:
+        return line
+    return _alone(left, said) if left else ""
 
 
 def _first_cell(line: str) -> str:

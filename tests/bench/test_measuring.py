@@ -11,7 +11,7 @@ from bench.measures import Row, percentile, ratio
 from bench.measures.latency import Taken
 from bench.table import BEGIN, END, Facts, written
 
-FACTS = Facts(("- a machine",))
+FACTS = Facts(("- commit 1", "- 2 cores", "- load 0"))
 LATER = Facts(("- commit 2", "- 2 cores", "- load 1"))
 ROW = Row("requests per second", "0.5", "7,000/s", "nginx 9,000", True)
 
@@ -47,7 +47,7 @@ def test_the_scripts_line_is_found_in_what_wrk_prints() -> None:
 def test_the_table_goes_between_its_markers_and_nothing_else_changes() -> None:
     text = f"above\n{BEGIN}\nold\n{END}\nbelow\n"
     new = written(text, [ROW], FACTS)
-    assert new.startswith(f"above\n{BEGIN}\n- a machine\n")
+    assert new.startswith(f"above\n{BEGIN}\n- commit 1\n- 2 cores\n- load 0\n")
     assert new.endswith(f"| requests per second | 0.5 | 7,000/s | nginx 9,000 | yes |\n{END}\nbelow\n")
     assert written(new, [ROW], FACTS) == new
 
@@ -59,7 +59,7 @@ def test_rows_of_a_part_take_the_place_of_those_that_tell_the_same() -> None:
     for _ in range(2):
         text = written(text, more, LATER, "throughput, million")
     assert text.splitlines()[1:] == [
-        "- a machine",
+        *FACTS.lines,
         "- throughput, million alone: commit 2; load 1",
         "",
         "| what | reach | Rollcall | beside it | reached |",
@@ -68,6 +68,19 @@ def test_rows_of_a_part_take_the_place_of_those_that_tell_the_same() -> None:
         "| latency | 0.5 | 7,000/s | nginx 9,000 | yes |",
         "| a \\| million | 0.5 | 7,000/s | nginx 9,000 | yes |",
         END,
+    ]
+
+
+def test_the_facts_tell_of_each_measure_once_and_of_another_machine() -> None:
+    """Of what has been made anew since they say nothing any more."""
+    other = Facts(("- commit 3", "- 4 cores", "- load 2"))
+    text = written(f"{BEGIN}\n{END}", [ROW], FACTS)
+    for part, facts in (("tags", LATER), ("throughput, million, page", LATER), ("tags, million", other)):
+        text = written(text, [ROW], facts, part)
+    assert text.splitlines()[1:6] == [
+        *FACTS.lines,
+        "- throughput, page alone: commit 2; load 1",
+        "- tags, million alone: commit 3; 4 cores; load 2",
     ]
 
 
