@@ -16,7 +16,7 @@ from rollcall_collector.contract.repeating import way_of
 _MOST = 1000
 """Tags that others are found to say the same as; then it is begun anew."""
 _OWN = frozenset({"exchange", "call", "dispatch", "started_at", "ended_at"})
-"""What a tag says that no other tag says."""
+"""What a tag has of its own."""
 _says = attrgetter(*(each.name for each in fields(Tag) if each.name not in _OWN))
 
 
@@ -136,9 +136,9 @@ class Book:
     def outlived(self, server: str, started_at: float) -> list[Failing]:
         """The calls that waited for a good answer of a server, now that it has given one to what began then."""
         waiting = self.unanswered.pop(server, [])
-        later = [call for call in waiting if call.recovered is None and call.ended_at > started_at]
-        if later:
-            self.unanswered[server] = later
         for call in waiting:
             call.waits = call.recovered is None and call.ended_at > started_at
+        later = [call for call in waiting if call.waits]
+        if later:
+            self.unanswered[server] = later
         return [call for call in waiting if call.recovered is None and not call.waits]

@@ -127,7 +127,7 @@ class Ledger:
             call = book.failing[tag.call] = Failing(tag.call, tag.ended_at)
         first = call.keep(tag, self._alike)
         undoes = call.outlived is not None and not self.is_open(tag.dispatch)
-        call.role, call.outlived, call.ended_at = tag.role, None, tag.ended_at
+        call.role, call.outlived, call.ended_at = tag.role, None, max(call.ended_at, tag.ended_at)
         if tag.role in _GENERATING and tag.what != "cancelled":
             book.wait(call, tag.server)
             self._standing[tag.dispatch] = book
