@@ -1,6 +1,5 @@
 """What requests to the collector carry, and how a wrong one is refused: with the field, the value and the cause."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -25,7 +24,7 @@ class Batch:
 
     sender: Id
     first: Annotated[int, Field(ge=1, le=2**53)]
-    events: Annotated[Sequence[Event], Field(max_length=EVENTS_TOGETHER)]
+    events: Annotated[list[Event], Field(max_length=EVENTS_TOGETHER)]
 
 
 @dataclass(frozen=True, slots=True)

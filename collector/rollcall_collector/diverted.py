@@ -6,7 +6,7 @@ from typing import Any
 
 from .contract.causes import cause_in
 from .contract.identity import agent_of, rollout_id
-from .logs import FIELDS
+from .logs import FIELDS, together
 
 log = logging.getLogger(__name__)
 
@@ -15,9 +15,10 @@ Row = Mapping[str, Any]
 
 def tell_rulings(rulings: Iterable[Mapping[str, Any]]) -> None:
     """Dispatches that have ended: the failed among them go into the failures file."""
-    for ruling in rulings:
-        if ruling["state"] == "failed" and ruling["row"] is not None:
-            tell(ruling, ruling["run"], "failures", "its row goes into the failures file")
+    with together():
+        for ruling in rulings:
+            if ruling["state"] == "failed" and ruling["row"] is not None:
+                tell(ruling, ruling["run"], "failures", "its row goes into the failures file")
 
 
 def tell(dispatch: Mapping[str, Any], run: str, placed: str, where: str) -> None:

@@ -1,5 +1,6 @@
 """The log in both forms: one line a record, whatever is in it."""
 
+import io
 import logging
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from collector_client import running
 from collector_events import begun, ended, tag
 from hypothesis import given
 from hypothesis import strategies as st
-from rollcall_collector.logs import FIELDS, Human, Json
+from rollcall_collector.logs import FIELDS, Form, Human, Json, log_to_stderr, together
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
@@ -54,6 +55,70 @@ def test_any_text_is_one_line_in_both_forms(text: str, fields: dict[str, Any]) -
     assert Human().format(made).isprintable()
     assert "\n" not in Json().format(made)
     assert orjson.loads(Json().format(made)).keys() >= {"at", "level", "message", *fields}
+
+
+class Written(io.StringIO):
+    """Standard error that remembers each write, or takes none."""
+
+    def __init__(self, error: OSError | None = None) -> None:
+        super().__init__()
+        self.writes: list[str] = []
+        self._error = error
+
+    def write(self, text: str) -> int:
+        if self._error is not None:
+            raise self._error
+        self.writes.append(text)
+        return len(text)
+
+    def flush(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+
+def logs_to(stderr: Written, monkeypatch: pytest.MonkeyPatch, form: Form = "human") -> logging.Logger:
+    """The root logger, which logs as a service's does until the test has ended."""
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(root, "level", root.level)
+    for name in ("_srcfile", "logThreads", "logProcesses", "logMultiprocessing"):
+        monkeypatch.setattr(logging, name, getattr(logging, name))
+    monkeypatch.setattr(sys, "stderr", stderr)
+    log_to_stderr(form)
+    return root
+
+
+def test_what_is_logged_together_is_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line is whole, in the order in which they came; what follows is written by itself again."""
+    stderr = Written()
+    root = logs_to(stderr, monkeypatch, "json")
+    with together():
+        root.info("first %s", 1)
+        logging.getLogger("rollcall.other").warning("second")
+        assert stderr.writes == []
+    root.info("third")
+    written = [[orjson.loads(line)["message"] for line in text.splitlines()] for text in stderr.writes]
+    assert written == [["first 1", "second"], ["third"]]
+
+
+def test_a_fault_between_lines_loses_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    stderr = Written()
+    root = logs_to(stderr, monkeypatch)
+
+    def breaks() -> None:
+        with together():
+            root.info("first")
+            raise ValueError("no ruling")
+
+    with pytest.raises(ValueError, match="no ruling"):
+        breaks()
+    assert [text.split()[-1] for text in stderr.writes] == ["first"]
+
+
+def test_a_log_that_nobody_can_write_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = logs_to(Written(OSError(28, "No space left on device")), monkeypatch)
+    with together():
+        root.info("first")
 
 
 async def test_each_rollout_that_goes_into_the_failures_file_has_a_line(

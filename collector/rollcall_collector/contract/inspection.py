@@ -20,6 +20,7 @@ from .exchange import Kind, Role, What
 from .json_skimming import Skimmer, Wanted
 from .json_text import JsonText, read_json
 from .model_answer import DECLARING, Dialect, Failure, StreamReading, dialect_of_path, failure_in_answer
+from .remembering import remembered
 
 HEAD = 8192
 """Bytes of a body that an excerpt is made of, where no smaller part says what failed."""
@@ -68,7 +69,7 @@ def inspector_for(*, role: Role, kind: Kind, method: str, path: str, content_typ
     `path` is the server's own, without Gym's prefixes; `limit` the bytes that may be held. An answer without content
     (HEAD, 204, 304) has nothing to read. Event streams of tool routes are MCP's.
     """
-    media_type = content_type.partition(";")[0].strip().lower()
+    media_type = _media_type(content_type)
     if method == "HEAD":
         return None
     if role == "verify":
@@ -79,6 +80,11 @@ def inspector_for(*, role: Role, kind: Kind, method: str, path: str, content_typ
         dialect = dialect_of_path(path)
         return _Generation(media_type, dialect, strict=role != "provider" or dialect is not None, limit=limit)
     return _Json({}, _read_other, limit) if _is_json(media_type) else None
+
+
+@remembered(256)
+def _media_type(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
 
 
 class _Whole:

@@ -89,6 +89,8 @@ class Policy:
             return decided.name if decided is not None and decided.effect != "failure" else None
         if tag.by_rule:
             return "rules"  # one that is no longer in force had found it
+        if tag.method == "POST" and tag.role not in _BENT and not tag.too_long:
+            return None  # so most are, and none of the rules speaks of them
         for name, pardons in _PARDONS:
             if pardons(self, tag):
                 return name
@@ -178,6 +180,8 @@ _PARDONS: tuple[tuple[str, Callable[[Policy, Tag], bool]], ...] = (
     ("tool_errors", _tool_errors),
 )
 """The rules by which a bad exchange is no failure, in the order in which they are asked."""
+_BENT = frozenset({"close_session", "other", "tool"})
+"""Roles of which a POST may be no failure, whatever is wrong; of the others, only one refused for its length."""
 
 
 def parse_rule(text: str, words: tuple[str, ...] = WARN_FAIL) -> PerServer:

@@ -5,13 +5,13 @@ stands at the top outside of keys that begin with `_`, since Gym up to 0.6 makes
 """
 
 from collections.abc import Mapping
-from dataclasses import fields
 from operator import attrgetter
 from typing import Any
 
 from .answer import is_episode
 from .excerpt import excerpt_of
 from .exchange import EXCERPT_LIMIT, DispatchBegun, DispatchEnded, Tag
+from .saying import Saying
 from .verdict import Verdict
 
 ROW_VERSION = 1
@@ -24,6 +24,7 @@ SWALLOWED = {
 
 _ROW_CAUSE_KEYS = ("server", "role", "method", "path", "what", "status", "excerpt")
 _CAUSE_KEYS = (*_ROW_CAUSE_KEYS, "message")
+_of_cause = attrgetter(*_CAUSE_KEYS)
 
 
 def failure_row(
@@ -88,7 +89,7 @@ def root_cause_of(begun: DispatchBegun, verdict: Verdict) -> dict[str, Any] | No
 
 def cause_of(tag: Tag | None) -> dict[str, Any] | None:
     """A root cause as rows and the API show it."""
-    return None if tag is None else {key: getattr(tag, key) for key in _CAUSE_KEYS}
+    return None if tag is None else dict(zip(_CAUSE_KEYS, _of_cause(tag), strict=True))
 
 
 def _gym_keys(ended: DispatchEnded, verdict: Verdict) -> dict[str, Any]:
@@ -127,18 +128,7 @@ def _row_cause(cause: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return None if cause is None else {key: cause[key] for key in _ROW_CAUSE_KEYS}
 
 
-def _tag_keys(tag: Tag) -> dict[str, Any]:
-    said = {
-        name: value for name, value in zip(_TAG_KEYS, _of_tag(tag), strict=True) if value or type(value) in _NUMBERS
-    }
-    if tag.count == 1:
-        del said["count"]
-    return said
-
-
-_TAG_KEYS = [each.name for each in fields(Tag) if each.name not in ("event", "dispatch")]
-_NUMBERS = (int, float)
-_of_tag = attrgetter(*_TAG_KEYS)
+_tag_keys = Saying(Tag, ("dispatch",))
 
 
 def describe(cause: Tag | None) -> str:

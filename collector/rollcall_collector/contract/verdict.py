@@ -70,7 +70,8 @@ def judge(ended: DispatchEnded, kept: Iterable[Kept], policy: Policy, swallowed:
     last = _last_exchanges(standing)
     failed = {tag.call for tag in last if pardons[tag.exchange] is None}
     counting = tuple(tag for tag in standing if tag.call in failed and pardons[tag.exchange] is None)
-    pardoned = Counter(rule for tag in last if (rule := pardons[tag.exchange]) is not None)
+    rules = [rule for tag in last if (rule := pardons[tag.exchange]) is not None]
+    pardoned = dict(Counter(rules)) if rules else {}
     if ended.ending == "no_persist":
         return Verdict("omitted", by_agent=True)
     if _is_shut_down([tag for tag in last if tag.call in failed]):

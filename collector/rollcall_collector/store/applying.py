@@ -26,12 +26,12 @@ from ..contract.exchange import (
     Watched,
 )
 from ..contract.policy import PerServer, Policy
+from ..contract.saying import Saying
 from . import reporting, spanning, tagging
 from .beside import add_up, know, relate
 from .bulk import insert_rows
 from .dialect import Each, among, lock_dispatches, share
 from .judging import PLACES, has_calls, judge_due, policies_of
-from .saying import Saying
 from .schema import (
     RUNNING,
     SILENT,
@@ -334,10 +334,10 @@ _BESIDE = (CarrierShared, ProxyGone, ProxyHeard, Spans, Topology, Watched)
 def _dispatches_of(event: Event) -> Sequence[str]:
     """The dispatches of which an event changes more than their tags."""
     match event:
-        case CarrierShared():
-            return event.dispatches
         case Tag() | Watched() | Topology() | Spans() | ProxyGone() | ProxyHeard():
             return ()
+        case CarrierShared():
+            return event.dispatches
         case _:
             return (event.dispatch,)
 

@@ -125,7 +125,10 @@ def _plain(column: Column) -> Column:
 
 
 def _in_json(column: Column) -> Column:
-    return [None if value is None else as_json(value) for value in column]
+    try:
+        return [None if value is None else orjson.dumps(value).decode() for value in column]
+    except TypeError:
+        return [as_json(value) for value in column]
 
 
 def _as_hex(column: Column) -> Column:

@@ -181,10 +181,14 @@ def _make_folder(folder: Path, shown: str) -> None:
         raise DatabaseError(f"database {shown!r}: cannot make the folder {folder}: {error}") from error
 
 
+_PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "cache_size=-32768", "wal_autocheckpoint=8192")
+"""A commit is one on disk; the log goes into the database once it has 32 MiB, since a batch alone may have one."""
+
+
 def _on_connect(connection: Any, _: Any) -> None:
     # pysqlite begins transactions by itself, and late; with isolation_level None SQLAlchemy's own BEGIN rules.
     connection.isolation_level = None
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={_WAIT_S * 1000}", "cache_size=-32768"):
+    for pragma in (*_PRAGMAS, f"busy_timeout={_WAIT_S * 1000}"):
         connection.execute(f"PRAGMA {pragma}")
 
 

@@ -11,16 +11,17 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, case, func, null, select, update
 
 from ..contract.exchange import CarrierShared, Outlived, Recovered, Tag
 from ..contract.repeating import call_of, way_of
+from ..contract.saying import Saying
 from ..contract.verdict import Kept
 from .bulk import insert_new_rows
 from .dialect import among, insert
-from .saying import Saying
 from .schema import JSON, tags
 from .working import portions
 
@@ -108,7 +109,7 @@ def freeing(event: CarrierShared) -> list[dict[str, Any]]:
 
 def write(connection: Connection, changes: Iterable[Change]) -> None:
     """Do these changes in their order, those of one kind that follow each other together."""
-    for what, alike in groupby(changes, key=lambda change: change[0]):
+    for what, alike in groupby(changes, key=itemgetter(0)):
         rows = [values for _, values in alike]
         if what == "tag":
             _add(connection, _folded(rows))

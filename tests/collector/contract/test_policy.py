@@ -1,12 +1,21 @@
 """The rules that bend what a failure is: which exchange they pardon, and how they are written."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from collector_events import tag
 from hypothesis import given
 from hypothesis import strategies as st
-from rollcall_collector.contract.policy import MODEL_VISIBLE, WORDS, Policy, ended_well, parse_rule, policy_from
+from rollcall_collector.contract.exchange import Kind, Role, What
+from rollcall_collector.contract.policy import (
+    _PARDONS,
+    MODEL_VISIBLE,
+    WORDS,
+    Policy,
+    ended_well,
+    parse_rule,
+    policy_from,
+)
 from rollcall_collector.contract.rules import load_rules
 
 TOOL = {"kind": "resources", "role": "tool", "server": "weather", "path": "/get_weather"}
@@ -155,3 +164,22 @@ def test_a_wrong_policy_is_refused(value: dict[str, Any], said: str) -> None:
     """With its name, the value and what to send."""
     with pytest.raises(ValueError, match=said):
         policy_from(value)
+
+
+@given(
+    st.fixed_dictionaries(
+        {
+            "kind": st.sampled_from(get_args(Kind)),
+            "role": st.sampled_from(get_args(Role)),
+            "what": st.sampled_from(get_args(What)),
+            "method": st.sampled_from(["POST", "GET", "HEAD", "DELETE"]),
+            "status": st.sampled_from([None, 400, 404, 405, 422, 500]),
+            "too_long": st.booleans(),
+            "stream": st.booleans(),
+        }
+    )
+)
+def test_what_is_not_asked_of_the_rules_none_of_them_speaks_of(fields: dict[str, Any]) -> None:
+    """Most failed calls are decided before the rules are asked, one by one."""
+    lenient, failed = Policy(tool_errors=parse_rule("model_visible", WORDS["tool_errors"])), tag(**fields)
+    assert lenient.pardon(failed) == next((name for name, pardons in _PARDONS if pardons(lenient, failed)), None)
