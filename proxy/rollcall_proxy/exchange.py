@@ -19,7 +19,7 @@ from . import wire
 from .clock import now
 from .encoding import beginning
 from .owners import ASKED, COOKIE, DEEPEST, LISTS, Head, Owner, token_of, without_url_owner
-from .roles import role_of, without_prefix
+from .roles import asked_by, without_prefix
 from .upstream import Upstream, UpstreamError
 
 log = logging.getLogger(__name__)
@@ -157,14 +157,15 @@ class Exchange:
         )
 
 
-def taken_in(id: str, upstream: Upstream, request: wire.RequestHead, head: Head, owner: Owner | None) -> Exchange:
-    """The exchange that a request begins at the listener of `upstream`."""
-    route, method = route_of(head.path), request.method.decode()
+def taken_in(
+    id: str, upstream: Upstream, request: wire.RequestHead, head: Head, owner: Owner | None, role: Role
+) -> Exchange:
+    """The exchange that a request begins at the listener of `upstream`; `role` as its route has it."""
+    method = request.method.decode()
     if owner is None:
-        return Exchange(id, upstream, role_of(upstream.kind, route), owner, head, request, method)
-    role = role_of(upstream.kind, route, owner.role)
+        return Exchange(id, upstream, role, owner, head, request, method)
     depth = owner.depth + 1 if owner.depth < DEEPEST else DEEPEST
-    return Exchange(id, upstream, role, owner, head, request, method, owner.dispatch, depth)
+    return Exchange(id, upstream, asked_by(owner.role, role), owner, head, request, method, owner.dispatch, depth)
 
 
 @dataclass(slots=True)

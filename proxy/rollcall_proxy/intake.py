@@ -71,12 +71,12 @@ class Intake:
             role = role_of(upstream.kind, route_of(head.path))
             owner = find_owner(head, self.carriers, NAMING_A_NESTED_RUN if role == "run" else WAYS)
             if (why := self.door.refuses(request, head)) is not None:
-                self._turn_away(request, upstream, self._exchange(request.head, upstream, head, owner), why)
+                self._turn_away(request, upstream, self._exchange(request.head, upstream, head, owner, role), why)
                 return
             if owner is None and role in _NAMED_IN_BODY and not request.surplus:
                 self._slowly(request, upstream, self._read_and_answer(request, upstream, head, role))
                 return
-            exchange = self._exchange(request.head, upstream, head, owner)
+            exchange = self._exchange(request.head, upstream, head, owner, role)
             if request.surplus:
                 self._slowly(request, upstream, self.forwarder.refuse(request, exchange, TOO_MANY))
                 return
@@ -127,7 +127,7 @@ class Intake:
             head = head_from(request.head)
             role = role_of(upstream.kind, route_of(head.path))
             owner = find_owner(head, self.carriers, NAMING_A_NESTED_RUN if role == "run" else WAYS)
-            await self.forwarder.faulted(request, self._exchange(request.head, upstream, head, owner))
+            await self.forwarder.faulted(request, self._exchange(request.head, upstream, head, owner, role))
         except ConnectionError:
             pass  # the caller has left
         except Exception:
@@ -141,7 +141,7 @@ class Intake:
         owner = find_owner(head, self.carriers, NAMING_A_NESTED_RUN if role == "run" else WAYS)
         if role == "run" and self._is_outermost(head, upstream, owner):
             owner = None
-        exchange = self._exchange(request.head, upstream, head, owner)
+        exchange = self._exchange(request.head, upstream, head, owner, role)
         exchange.passes(body)
         if owner is None and head.identity is not None and _begins_a_dispatch(exchange):
             await self._outermost_run(request, exchange, body, head.identity)
@@ -152,8 +152,10 @@ class Intake:
         self.forwarder.forward(request, exchange, digested)
         self._watched(exchange)  # behind it: no server need wait for that
 
-    def _exchange(self, request: wire.RequestHead, upstream: Upstream, head: Head, owner: Owner | None) -> Exchange:
-        exchange = taken_in(next(self._ids), upstream, request, head, owner)
+    def _exchange(
+        self, request: wire.RequestHead, upstream: Upstream, head: Head, owner: Owner | None, role: Role
+    ) -> Exchange:
+        exchange = taken_in(next(self._ids), upstream, request, head, owner, role)
         if exchange.role == "verify":
             exchange.sent = Sent(self.inspect_limit)
         return exchange
@@ -169,9 +171,7 @@ class Intake:
 
     def _watched(self, exchange: Exchange) -> None:
         upstream, owner = exchange.upstream, exchange.owner
-        if exchange.role in MODEL_ROLES:
-            self.ledger.saw_model_call(exchange.dispatch)
-        run = self.ledger.run_of(exchange.dispatch)
+        run = self.ledger.saw(exchange.dispatch, exchange.role in MODEL_ROLES)
         if owner is None or run is not None:
             self.watch.saw(upstream.name, upstream.kind, run, owner.server if owner else "")
 

@@ -76,13 +76,15 @@ class Ledger:
                 for key, call in book.calls:
                     yield dispatch, key, call.role in _GENERATING, call.ended_at
 
-    def saw_model_call(self, dispatch: str | None, times: int = 1) -> None:
-        """A model call was made on behalf of a dispatch."""
-        book = self._books.get(dispatch or "")
-        if book is not None:
-            book.model_calls += times
-            if book.begun is not None:
+    def saw(self, dispatch: str | None, is_model_call: bool, times: int = 1) -> str | None:
+        """A call was made on behalf of a dispatch; the dispatch's run, as `run_of`."""
+        if dispatch is None:
+            return None
+        if is_model_call and (book := self._books.get(dispatch)) is not None:
+            if not book.model_calls and book.begun is not None:
                 self._making_calls.add((book.begun.run, book.begun.benchmark))
+            book.model_calls += times
+        return self._runs.get(dispatch)
 
     def model_calls(self, dispatch: str) -> int:
         """How many model calls were made on behalf of a dispatch."""

@@ -21,15 +21,24 @@ _FIXED: dict[str, Role] = {
 
 
 def role_of(kind: Kind, path: str, parent_role: str | None = None) -> Role:
-    """The role of an exchange; `parent_role` is that of the exchange on whose behalf it is made.
+    """The role of an exchange; `path` is without the query, `parent_role` as in `asked_by`."""
+    return asked_by(parent_role, _role_of(kind, path))
 
-    `path` is without the query. A model call that a resources server makes while it answers `/verify` is a judge's.
+
+def asked_by(parent_role: str | None, role: Role) -> Role:
+    """The role of an exchange, by its own and that of the exchange on whose behalf it is made.
+
+    A model call that a resources server makes while it answers `/verify` is a judge's.
     """
+    return "judge" if parent_role == "verify" and role == "model" else role
+
+
+def _role_of(kind: Kind, path: str) -> Role:
     if kind == "provider":
         return "provider"
     path = without_prefix(path)
     if kind in ("model", "unknown") and path in _GENERATION:
-        return "judge" if parent_role == "verify" else "model"
+        return "model"
     if path in _FIXED:
         return _FIXED[path]
     if kind == "agent" and path in _GENERATION:

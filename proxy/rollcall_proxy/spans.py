@@ -42,6 +42,9 @@ class _Waiting:
 
     room: int
     shared: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    last: tuple[Any, ...] = ()
+    number: int = 0
+    """What decides what the last one shares, and the number of that: most are like the last one."""
     spans: list[tuple[Any, ...]] = field(default_factory=list)
     lost: int = 0
 
@@ -112,9 +115,11 @@ class Spans:
                 waiting.lost += end[0] is not None
                 return False
             waiting.room -= 1
-        shared = waiting.shared
-        number = shared.setdefault(_shared(exchange), len(shared))
-        waiting.spans.append((number, exchange.id, exchange.started_at, *end))
+        like = (exchange.owner, exchange.upstream, exchange.role, exchange.method, exchange.head.path)
+        if like != waiting.last:
+            shared = waiting.shared
+            waiting.last, waiting.number = like, shared.setdefault(_shared(exchange), len(shared))
+        waiting.spans.append((waiting.number, exchange.id, exchange.started_at, *end))
         if len(waiting.spans) >= _TOGETHER:
             del self._changed[dispatch]
             self._tell(dispatch, waiting)
@@ -125,7 +130,7 @@ class Spans:
             return
         told = {"event": "spans", "dispatch": dispatch, "shared": list(waiting.shared), "spans": waiting.spans}
         self._outlet.put(dispatch, orjson.dumps(told | {"lost": waiting.lost}), len(waiting.spans) + waiting.lost)
-        waiting.shared, waiting.spans, waiting.lost = {}, [], 0
+        waiting.shared, waiting.last, waiting.spans, waiting.lost = {}, (), [], 0
 
 
 def _shared(exchange: Exchange) -> tuple[Any, ...]:

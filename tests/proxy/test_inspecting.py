@@ -118,7 +118,7 @@ def test_a_fault_before_the_reading_leaves_the_status_its_say(status: int, what:
     """A policy that cannot be asked: a failed answer has failed, a good one is not inspected."""
     asks = wire.RequestHead(b"POST", b"/v1/responses", [])
     server = Upstream("m", "model", "http://127.0.0.1:9", None, Window(1.0), Departure("", 1.0))
-    exchange = taken_in("x-1", server, asks, head_from(asks), None)
+    exchange = taken_in("x-1", server, asks, head_from(asks), None, "model")
     copy = reading_of(exchange, Said(wire.AnswerHead(status, b"", []), "POST"), cast(Policy, None), 1000)
     copy.feed(b"body")
     bad = copy.end()

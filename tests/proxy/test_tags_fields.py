@@ -16,7 +16,7 @@ UPSTREAM = cast(Upstream, SimpleNamespace(name="policy_model", kind="model"))
 def test_each_field_of_a_tag_has_its_own() -> None:
     """It is made by position: each value here is another one, but for the flags, which are tried one by one."""
     request = wire.RequestHead(b"PUT", b"/v1/responses?key=1", [])
-    exchange = taken_in("x-1", UPSTREAM, request, Head("/v1/responses", {}), OWNER)
+    exchange = taken_in("x-1", UPSTREAM, request, Head("/v1/responses", {}), OWNER, "model")
     exchange.started_at = 100.5
     said: dict[str, Any] = {"message": "a sentence", "status": 200, "marker": "my_class", "rules": ("mine",)}
     for flag in ("stream", "shutdown", "by_rule", ""):
@@ -47,7 +47,7 @@ def test_each_field_of_a_tag_has_its_own() -> None:
 
 def test_that_it_was_refused_for_its_length_is_a_field_of_its_own() -> None:
     request = wire.RequestHead(b"POST", b"/v1/responses", [])
-    exchange = taken_in("x-1", UPSTREAM, request, Head("/v1/responses", {}), OWNER)
+    exchange = taken_in("x-1", UPSTREAM, request, Head("/v1/responses", {}), OWNER, "model")
     words = b'{"error": {"message": "This model\'s maximum context length is 4096 tokens", "type": "bad"}}'
     tag = exchange.tag("c-1", Bad("http_status", status=400, body=words), 101.5)
     assert (tag.too_long, tag.stream, tag.shutdown, tag.by_rule) == (True, False, False, False)

@@ -11,7 +11,8 @@ from .head import AnswerHead, Fields, FramingError, RequestHead, read_trailers, 
 
 Framing = Literal["none", "length", "chunked", "close"]
 
-_LENGTH = re.compile(rb"[0-9]{1,18}")
+_DIGITS = 18
+"""Of a length at the most."""
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:[ \t]*;[^\x00-\x08\x0a-\x1f\x7f]*+)?\r\n")
 _SIZE_LIMIT = 4096
 """Bytes of a chunk's size with its extensions, which are read and not passed on (RFC 9112 7.1.1)."""
@@ -45,7 +46,7 @@ def _declared(head: RequestHead | AnswerHead) -> Framing | None:
         return "chunked"
     if lengths is None:
         return None
-    if len(lengths) > 1 or not _LENGTH.fullmatch(lengths[0]):
+    if len(lengths) > 1 or not lengths[0].isdigit() or len(lengths[0]) > _DIGITS:
         raise FramingError("Content-Length is not one number")
     return "length"
 

@@ -14,13 +14,13 @@ Field = tuple[bytes, bytes]
 Fields = list[Field]
 
 _TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]++"
-_VALUE = rb"[^\x00-\x08\x0a-\x1f\x7f]*+"
+_VALUE = rb"[\t\x20-\x7e\x80-\xff]*+"  # what is allowed: to say what is not takes half as long again (measured)
 _FIELDS = rb"((?:" + _TOKEN + rb":" + _VALUE + rb"\r\n)*+)"
 _REQUEST = re.compile(rb"(" + _TOKEN + rb") ([\x21-\x7e\x80-\xff]++) HTTP/1\.([01])\r\n" + _FIELDS + rb"\r\n")
 _ANSWER = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: (" + _VALUE + rb"))?\r\n" + _FIELDS + rb"\r\n")
 _ONLY_FIELDS = re.compile(_FIELDS + rb"\r\n")
 _FIELD = re.compile(rb"([^:]+):[ \t]*+((?:[^\r]*[^ \t\r])?)[ \t]*\r\n")
-_WRITTEN = b"%b: %b\r\n".__mod__
+_WRITTEN = b": ".join
 _REQUEST_LINE = re.compile(rb"[^\r\n]* HTTP/1\.[01]\r\n")
 _BARE = re.compile(rb"(?<!\r)\n|\r[^\n]")
 
@@ -125,7 +125,7 @@ def tokens(head: RequestHead | AnswerHead, name: bytes) -> list[bytes]:
 
 def written(first: bytes, fields: Fields) -> bytes:
     """A head as it is sent."""
-    return b"%b\r\n%b\r\n" % (first, b"".join(map(_WRITTEN, fields)))
+    return b"\r\n".join([first, *map(_WRITTEN, fields), b"\r\n"])
 
 
 def _read_fields(lines: bytes) -> tuple[Fields, dict[bytes, list[bytes]]]:

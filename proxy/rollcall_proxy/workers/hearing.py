@@ -37,9 +37,7 @@ class Hearing:
     def seen(self, counted: list[list[Any]], server: Callable[[int], Upstream]) -> None:
         """Exchanges that have begun."""
         for dispatch, number, caller, is_model_call, times in counted:
-            if is_model_call:
-                self.ledger.saw_model_call(dispatch, times)
-            upstream, run = server(number), self.ledger.run_of(dispatch)
+            upstream, run = server(number), self.ledger.saw(dispatch, is_model_call, times)
             upstream.used_at = now()
             if run is not None:
                 self.watch.saw(upstream.name, upstream.kind, run, caller, times)

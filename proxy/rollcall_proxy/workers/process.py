@@ -16,9 +16,10 @@ from rollcall_collector.tasks import background, spawn
 
 from .. import wire
 from ..departing import Departure
-from ..exchange import exchange_ids, head_from, taken_in
+from ..exchange import exchange_ids, head_from, route_of, taken_in
 from ..forwarding import Forwarder
 from ..reach import Reach
+from ..roles import role_of
 from ..settings import ProxySettings, engine_settings
 from ..spans import SOON_S, Spans
 from ..upstream import Upstream, Window
@@ -107,7 +108,8 @@ class Worker:
             head = head_from(request.head)
             owner = workers_owner(head, upstream.kind)
             if owner is not None and not request.surplus:
-                exchange = taken_in(next(self._ids), upstream, request.head, head, owner)
+                role = role_of(upstream.kind, route_of(head.path))
+                exchange = taken_in(next(self._ids), upstream, request.head, head, owner, role)
                 self._telling.saw(exchange, number)
                 self._forwarder.forward(request, exchange)
                 return
