@@ -7,6 +7,7 @@ counts: how many by server, role and outcome, and how long they took by server a
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 from aiohttp import web
@@ -29,50 +30,59 @@ _NAMES = [f"{bound:g}" for bound in BOUNDS] + ["+Inf"]
 _NONE = [0] * len(_NAMES)
 
 
+@dataclass(slots=True)
+class _Ended:
+    """How many took how long, by BOUNDS, and all of them together."""
+
+    counts: list[int] = field(default_factory=lambda: [*_NONE])
+    seconds: float = 0.0
+
+
 class Exchanges:
     """How many exchanges have ended, by key and by how long they took."""
 
     def __init__(self) -> None:
-        self._counts: dict[Key, list[int]] = {}
-        self._seconds: dict[Key, float] = {}
+        self._ended: dict[Key, _Ended] = {}
 
     def ended(self, server: str, role: str, what: str, seconds: float) -> None:
         """An exchange has ended; `what` is empty for a good one."""
         key = (server, role, what or GOOD)
-        counts = self._counts.get(key)
-        if counts is None:
-            counts = self._counts[key] = [*_NONE]
-            self._seconds[key] = 0.0
-        counts[bisect_left(BOUNDS, seconds)] += 1
-        self._seconds[key] += seconds
+        ended = self._ended.get(key) or self._of(key)
+        ended.counts[bisect_left(BOUNDS, seconds)] += 1
+        ended.seconds += seconds
 
     def taken(self) -> list[tuple[Key, list[int], float]]:
         """The counts since they were last taken; there are none left."""
-        found = [(key, counts, self._seconds[key]) for key, counts in self._counts.items()]
-        self._counts, self._seconds = {}, {}
+        found = [(key, ended.counts, ended.seconds) for key, ended in self._ended.items()]
+        self._ended = {}
         return found
 
     def add(self, taken: Iterable[tuple[Key, list[int], float]]) -> None:
         """Add what another has counted."""
         for (server, role, outcome), counts, seconds in taken:
-            key = (server, role, outcome)
-            own = self._counts.get(key, _NONE)
-            self._counts[key] = [mine + other for mine, other in zip(own, counts, strict=True)]
-            self._seconds[key] = self._seconds.get(key, 0.0) + seconds
+            own = self._of((server, role, outcome))
+            own.counts = [mine + other for mine, other in zip(own.counts, counts, strict=True)]
+            own.seconds += seconds
+
+    def _of(self, key: Key) -> "_Ended":
+        found = self._ended.get(key)
+        if found is None:
+            found = self._ended[key] = _Ended()
+        return found
 
     def collect(self) -> Iterator[Metric]:
         """The counts, and the durations as histograms."""
         weights: Counter[str] = Counter()
-        for (server, _, _), counts in self._counts.items():
-            weights[server] += sum(counts)
+        for (server, _, _), ended in self._ended.items():
+            weights[server] += sum(ended.counts)
         shown = bounded(weights)
         yield self._by_outcome(shown)
         yield self._durations(shown)
 
     def _by_outcome(self, shown: Callable[[str], str]) -> Metric:
         numbers: Counter[Key] = Counter()
-        for (server, role, outcome), counts in self._counts.items():
-            numbers[shown(server), role, outcome] += sum(counts)
+        for (server, role, outcome), ended in self._ended.items():
+            numbers[shown(server), role, outcome] += sum(ended.counts)
         text = "Exchanges that have ended, by server, role and outcome."
         made = CounterMetricFamily("rollcall_exchanges", text, labels=["server", "role", "outcome"])
         for key, number in sorted(numbers.items()):
@@ -81,10 +91,10 @@ class Exchanges:
 
     def _durations(self, shown: Callable[[str], str]) -> Metric:
         totals: dict[tuple[str, str], tuple[list[int], float]] = {}
-        for (server, role, outcome), counts in self._counts.items():
+        for (server, role, _), ended in self._ended.items():
             before, seconds = totals.get((shown(server), role), (_NONE, 0.0))
-            together = [one + other for one, other in zip(before, counts, strict=True)]
-            totals[shown(server), role] = together, seconds + self._seconds[server, role, outcome]
+            together = [one + other for one, other in zip(before, ended.counts, strict=True)]
+            totals[shown(server), role] = together, seconds + ended.seconds
         text = "Seconds from an exchange's begin to its end, by server and role."
         made = HistogramMetricFamily("rollcall_exchange_duration_seconds", text, labels=["server", "role"])
         for key, (counts, seconds) in sorted(totals.items()):

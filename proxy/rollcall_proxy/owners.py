@@ -175,9 +175,12 @@ NAMING_A_NESTED_RUN: Ways = {way: WAYS[way] for way in (by_header, by_url, by_pa
 def find_owner(head: Head, carriers: Carriers, ways: Ways = WAYS) -> Owner | None:
     """The owner that the first of the ways names, with what later ways say otherwise; or None."""
     parts, first = head.parts(), None
+    asked = [way for way, part in ways.items() if part in parts]
+    if len(asked) == 1:
+        return asked[0](head, carriers)
     against: list[str] = []
-    for way, part in ways.items():
-        if part not in parts or (owner := way(head, carriers)) is None:
+    for way in asked:
+        if (owner := way(head, carriers)) is None:
             continue
         if first is None:
             first = owner
