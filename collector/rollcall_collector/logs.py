@@ -89,9 +89,11 @@ def together() -> Iterator[None]:
     try:
         yield
     finally:
-        _STDERR.acquire()
-        _STDERR.stream = stream
-        with suppress(OSError, ValueError):  # as with a line by itself, a log that nobody can write stops nothing
-            stream.write(gathered.getvalue())
-            stream.flush()
-        _STDERR.release()
+        _STDERR.acquire()  # another thread's line is written before, or comes behind
+        try:
+            _STDERR.stream = stream
+            with suppress(OSError, ValueError):  # as with a line by itself, a log that nobody can write stops nothing
+                stream.write(gathered.getvalue())
+                stream.flush()
+        finally:
+            _STDERR.release()

@@ -89,7 +89,7 @@ TraceId = Annotated[str, Field(pattern=r"^(?:[0-9a-f]{32})?$")]
 """A trace id of W3C Trace Context (https://www.w3.org/TR/trace-context/#trace-id); empty where none can be read."""
 
 
-@dataclass  # quick
+@dataclass  # without slots: see above
 class Tag:
     """One exchange that did not end well. As with every event, nobody changes it: `replace` makes another.
 
@@ -175,7 +175,7 @@ class NotInspected:
     event: Literal["not_inspected"] = "not_inspected"
 
 
-@dataclass  # quick
+@dataclass  # without slots: see above
 class DispatchBegun:
     """An outermost `/run` of one session has been taken in. `rollout` is Gym's id without the attempt: `3-0`.
 
@@ -200,7 +200,7 @@ class DispatchBegun:
     event: Literal["dispatch_begun"] = "dispatch_begun"
 
 
-@dataclass  # quick
+@dataclass  # without slots: see above
 class DispatchEnded:
     """The outermost `/run` has its answer, or will have none.
 
