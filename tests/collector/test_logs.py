@@ -3,7 +3,6 @@
 import io
 import logging
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -114,21 +113,6 @@ def test_a_fault_between_lines_loses_none_of_them(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ValueError, match="no ruling"):
         breaks()
     assert [text.split()[-1] for text in stderr.writes] == ["first"]
-
-
-def test_what_other_threads_log_meanwhile_is_lost_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store has threads of its own."""
-    stderr, lines = Written(), 2000
-    root = logs_to(stderr, monkeypatch, "json")
-    other = threading.Thread(target=lambda: [root.info("theirs %d", number) for number in range(lines)])
-    other.start()
-    for number in range(lines):
-        with together():
-            root.info("ours %d", number)
-    other.join()
-    written = [orjson.loads(line)["message"] for text in stderr.writes for line in text.splitlines()]
-    for whose in ("ours", "theirs"):
-        assert [line for line in written if line.startswith(whose)] == [f"{whose} {number}" for number in range(lines)]
 
 
 def test_a_log_that_nobody_can_write_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
