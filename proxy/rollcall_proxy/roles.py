@@ -20,20 +20,16 @@ _FIXED: dict[str, Role] = {
 }
 
 
-def role_of(kind: Kind, path: str, parent_role: str | None = None) -> Role:
-    """The role of an exchange; `path` is without the query, `parent_role` as in `asked_by`."""
-    return asked_by(parent_role, _role_of(kind, path))
-
-
 def asked_by(parent_role: str | None, role: Role) -> Role:
-    """The role of an exchange, by its own and that of the exchange on whose behalf it is made.
+    """The role of an exchange, by `role_of` and the role of the exchange on whose behalf it is made.
 
     A model call that a resources server makes while it answers `/verify` is a judge's.
     """
     return "judge" if parent_role == "verify" and role == "model" else role
 
 
-def _role_of(kind: Kind, path: str) -> Role:
+def role_of(kind: Kind, path: str) -> Role:
+    """The role of an exchange by its own route; `path` is without the query."""
     if kind == "provider":
         return "provider"
     path = without_prefix(path)

@@ -6,7 +6,7 @@ import zlib
 import pytest
 from rollcall_proxy.encoding import decoded
 from rollcall_proxy.fields import request_fields
-from rollcall_proxy.roles import role_of, without_prefix
+from rollcall_proxy.roles import asked_by, role_of, without_prefix
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_an_exchanges_role_follows_from_its_server_and_path(
     kind: str, path: str, parent: str | None, role: str
 ) -> None:
     """What a model is asked while a resources server verifies is a judge's."""
-    assert role_of(kind, path, parent) == role  # type: ignore[arg-type]  # the kinds of the table
+    assert asked_by(parent, role_of(kind, path)) == role  # type: ignore[arg-type]  # the kinds of the table
 
 
 @pytest.mark.parametrize(
